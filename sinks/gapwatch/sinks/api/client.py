@@ -20,6 +20,7 @@ from gapwatch.scorers.printable import shown_lines
 from gapwatch.sinks.api.connection import ApiConnection, Endpoint
 from gapwatch.sinks.reading.snapshot import Snapshot
 from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
+from gapwatch.sinks.store.span_ledger import SpanBalance
 
 #: Seconds without a reply after which a snapshot fails. It writes about 500,000 rows a second.
 _SNAPSHOT_SECONDS = 3600.0
@@ -113,6 +114,7 @@ class LiveReader:
                 [MetricBalance(**one) for one in answer["metrics"]],
                 answer["strays"],
                 answer["repeated"],
+                [SpanBalance(**one) for one in answer["spans"]],
             )
 
     def decide(self, path: str, asked: dict[str, Any]) -> str | None:

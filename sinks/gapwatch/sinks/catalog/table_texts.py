@@ -229,6 +229,15 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         seconds: Duration.
         kept_at""",
     ),
+    "span_ledger": (
+        "Spans and log records that came over OTLP: each is in one state, and the states add up to `consumed`.",
+        """source: Topic of the traces that the spans were assembled to.
+        item: span or log_record.
+        state: consumed, or pending, assembled, duplicate, late, dropped_kind, shed, dead_letter, joined, foreign.
+        cause: Why: how the trace was closed, what is wrong with a dead letter; empty without one.
+        n: Change of the number since the row before; sum it.
+        recorded_at: Time, UTC.""",
+    ),
     "retention": (
         "What expired: one row a day.",
         """at: Time of the last deletion of the day, UTC.

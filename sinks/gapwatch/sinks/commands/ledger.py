@@ -17,6 +17,7 @@ from gapwatch.sinks.reading.terminal_table import Column, print_note, print_tabl
 
 if TYPE_CHECKING:
     from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
+    from gapwatch.sinks.store.span_ledger import SpanBalance
 
 _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "shed_budget", "shed_load", "pending")
 
@@ -56,6 +57,7 @@ def _as_object(balance: Balance) -> dict[str, Any]:
         "metrics": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.metrics],
         "strays": balance.strays,
         "repeated": balance.repeated,
+        "spans": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.spans],
     }
 
 
@@ -66,6 +68,9 @@ def _print_balance(balance: Balance) -> None:
     sys.stdout.write("\n")
     _print_metrics(balance.metrics)
     sys.stdout.write("\n")
+    if balance.spans:
+        _print_spans(balance.spans)
+        sys.stdout.write("\n")
     for lane, times in balance.repeated.items():
         if times:
             sys.stdout.write(f"{times} records of lane {shown(lane)} repeat a trace id; each was scored\n")
@@ -95,6 +100,20 @@ def _print_sources(sources: Sequence[SourceBalance]) -> None:
         rows.append([f"{one.lane}  {_source(one)}", f"{one.from_offset}-{one.to_offset}", *counts])
     columns = [Column("lane and source"), Column("offsets", right=True), *(Column(name, right=True) for name in titles)]
     print_table(columns, rows, title="Records")
+
+
+def _print_spans(spans: Sequence[SpanBalance]) -> None:
+    """Print a line for each state: there are many causes, and few sources."""
+    several = len({one.source for one in spans}) > 1
+    rows = []
+    for one in spans:
+        item = one.item.replace("_", " ") + "s"
+        name = f"{item} for {one.source}" if several else item
+        rows.append([name, "received", one.consumed])
+        rows += [["", state.replace("_", " "), n] for state, n in one.states.items()]
+        if one.imbalance:
+            rows.append(["", "imbalance", one.imbalance])
+    print_table([Column("item"), Column("state"), Column("number", right=True)], rows, title="Received over OTLP")
 
 
 def _source(one: SourceBalance) -> str:

@@ -6,6 +6,7 @@ from gapwatch.sinks.catalog.phases import phases_text
 from gapwatch.sinks.metric_families.family import Family, Kind
 from gapwatch.sinks.metric_families.family import own_family as _own
 from gapwatch.sinks.metric_families.judge_families import JUDGE_WORKERS, JUDGES
+from gapwatch.sinks.metric_families.otlp_families import OTLP
 
 #: Labels that name one monitored series. Empty ones (`component` of a metric of the trace, `judge` of a check) are
 #: left out.
@@ -311,6 +312,7 @@ SECTIONS: dict[str, tuple[Family, ...]] = {
     "Monitored series": _WATCHED,
     "Alerts and detectors": _ALERTS,
     "Source and store": _SOURCE,
+    "Spans over OTLP": OTLP,
     "Judges": JUDGES,
     "Judge process, on a page of its own": JUDGE_WORKERS,
     "The program": (*_PROCESS, *_CLIENT),

@@ -1,10 +1,11 @@
 """Balance of the ledger: every consumed record and span is in exactly one state, and the offsets have no gaps.
 
-Three rules hold after every commit:
+Four rules hold after every commit:
 
 - records consumed (`offsets`) = read + dead letters + foreign (`ledger`), for each lane and partition;
 - each span of a metric is in one state: the ledger has as many as the ticks count by outcome, expired ones
   (`gapwatch.sinks.upkeep.retention`) included, and no state is below zero;
+- each span that came over OTLP is in one state (`gapwatch.sinks.store.span_ledger`);
 - the slices of a partition follow one another without hole or overlap.
 """
 
@@ -16,6 +17,7 @@ import duckdb
 
 from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.store.positions import SourceKey
+from gapwatch.sinks.store.span_ledger import SpanBalance, read_span_balances
 from gapwatch.sinks.store.store_reader import StoreReader
 
 MetricKey = tuple[str, str | None, str]
@@ -98,17 +100,19 @@ class Balance:
         metrics: One entry for each metric, pipeline and lane.
         strays: Number of records in the ledger whose partition has no offsets.
         repeated: Number of traces by lane whose id had already come at another offset.
+        spans: One entry for the spans, and one for the log records, of each source of OTLP.
     """
 
     sources: list[SourceBalance]
     metrics: list[MetricBalance]
     strays: int
     repeated: dict[str, int]
+    spans: list[SpanBalance]
 
     @property
     def imbalance(self) -> int:
         """Sum of all disagreements; 0 if the ledger balances."""
-        parts: list[SourceBalance | MetricBalance] = [*self.sources, *self.metrics]
+        parts: list[SourceBalance | MetricBalance | SpanBalance] = [*self.sources, *self.metrics, *self.spans]
         return sum(part.imbalance for part in parts) + self.strays
 
 
@@ -133,7 +137,8 @@ def read_balance(con: StoreReader) -> Balance:
 def _read(con: StoreReader, *, with_repeated: bool) -> Balance:
     try:
         sources, strays = _sources(con)
-        return Balance(sources, _metrics(con), strays, _repeated(con) if with_repeated else {})
+        repeated = _repeated(con) if with_repeated else {}
+        return Balance(sources, _metrics(con), strays, repeated, read_span_balances(con))
     except duckdb.Error as error:
         raise JobError(f"the ledger cannot be read: {error}") from error
 

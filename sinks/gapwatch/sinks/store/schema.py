@@ -169,6 +169,9 @@ _OWN_TABLES = [
     "CREATE TABLE internal.relayed (topic VARCHAR, seq BIGINT)",
     # Commits whose ticks were joined together: those after `after_seq`, up to `to_seq`.
     "CREATE TABLE internal.tick_joins (lane VARCHAR, after_seq BIGINT, to_seq BIGINT)",
+    # Differences between two writes; the assembly has the counts themselves.
+    """CREATE TABLE span_ledger (source VARCHAR, item VARCHAR, state VARCHAR, cause VARCHAR, n BIGINT,
+        recorded_at TIMESTAMP)""",
     # Sums of expired commits, and one line a day that records what expired.
     f"CREATE TABLE internal.past_ticks ({_columns(TICKS)})",
     "CREATE TABLE internal.past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",

@@ -40,6 +40,11 @@ COMMANDS: dict[str, Command] = {
     "publish": Command(
         "Publish files of traces to a Kafka topic.", "gapwatch.streams.commands.publish:publish_command"
     ),
+    "receive": Command(
+        "Receive spans over OTLP and write them to a Kafka topic.",
+        "gapwatch.streams.commands.receive:receive_command",
+        lambda _arguments, _environment: True,
+    ),
     "replay": Command(
         "Score files of traces into a store, without a broker.", "gapwatch.streams.commands.replay:replay_command"
     ),
@@ -47,7 +52,7 @@ COMMANDS: dict[str, Command] = {
         "Write rules for Prometheus and routes for Alertmanager.", "gapwatch.streams.commands.rules:rules_command"
     ),
     "run": Command(
-        "Monitor a Kafka topic: score its traces as they arrive.",
+        "Monitor a Kafka topic, or what programs send over OTLP.",
         "gapwatch.streams.commands.run:run_command",
         _runs_until_stopped,
     ),

@@ -15,16 +15,38 @@ from gapwatch.scorers.errors import StoreError, UsageError
 from gapwatch.sinks.api.address import DEFAULT_LISTEN
 from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
 from gapwatch.streams.commands.option_variables import with_variables
+from gapwatch.streams.commands.otlp_options import check_without_kafka, local_feed, topic_feed
 from gapwatch.streams.commands.scorers_options import scorer_host, scorer_timeout_option, scorers_option
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 
 if TYPE_CHECKING:
+    from gapwatch.streams.live.run_feed import MakeFeed
     from gapwatch.streams.pipeline.run_summary import RunSummary
 
 
 @with_variables
 @click.command("run")
 @kafka_options
+@click.option(
+    "--otlp", default=None, metavar="ADDRESS:PORT",
+    help="Receive spans over OTLP/HTTP there, such as 127.0.0.1:4318, and assemble them to traces: no Kafka is needed. "
+    "Other machines need the token in GAPWATCH_OTLP_TOKEN.",
+)  # fmt: skip
+@click.option(
+    "--otlp-grpc", default=None, metavar="ADDRESS:PORT", help="The same over OTLP/gRPC, such as 127.0.0.1:4317.",
+)  # fmt: skip
+@click.option(
+    "--spans", default=None, metavar="TOPIC",
+    help="Assemble the spans of this topic, as a Collector or gapwatch receive writes them, to the traces of --topic.",
+)  # fmt: skip
+@click.option(
+    "--logs", default="", metavar="TOPIC",
+    help="With --spans: topic of log records, which hold the content of some instrumentations.",
+)  # fmt: skip
+@click.option(
+    "--encoding", default="auto", show_default=True, type=click.Choice(["auto", "otlp_proto", "otlp_json"]),
+    help="With --spans: encoding of both topics.",
+)  # fmt: skip
 @click.option("--topic", default="traces", show_default=True, help="Topic to read; it must exist.")
 @click.option(
     "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
@@ -138,6 +160,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print only warnings and errors.")
 def run_command(
+    otlp: str | None,
+    otlp_grpc: str | None,
+    spans: str | None,
+    logs: str,
+    encoding: str,
     topic: str,
     portfolios: tuple[Path, ...],
     store: Path | None,
@@ -170,7 +197,7 @@ def run_command(
     quiet: bool,
     **kafka: Any,
 ) -> None:
-    """Monitor a Kafka topic: score its traces as they arrive and store the gaps.
+    """Monitor a Kafka topic, or what programs send over OTLP: score traces as they arrive and store the gaps.
 
     SIGTERM or Ctrl-C finishes the slices in work and ends within 10 seconds; the next start continues there. SIGHUP
     reads the portfolios again.
@@ -191,16 +218,30 @@ def run_command(
     from gapwatch.streams.reports.replay_report import print_report
     from gapwatch.streams.sources.faust_slices import SliceAppOptions
 
-    settings = read_kafka_options(**kafka)
+    is_local = otlp is not None or otlp_grpc is not None
+    settings = None if is_local else read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet, log_level))
     click.get_current_context().with_resource(log_lines(log_format))
+    if is_local:
+        check_without_kafka(kafka, role, until_caught_up)
+    if spans is None and logs:
+        raise click.UsageError("--logs is only for --spans")
+    if is_local and spans is not None:
+        raise click.UsageError("--spans needs Kafka; spans that come over --otlp are assembled on this machine")
     if role == "judge":
+        assert settings is not None
         run_judge_process(settings, judges, store_url, store, listen, write_token_file)
         return
     if store is None or not portfolios:
         raise click.UsageError("--store and --portfolio are required, except with --role judge")
     if store_url is not None:
         raise click.UsageError("--keeper is only for --role judge")
+    make_feed: MakeFeed | None = None
+    if is_local:
+        make_feed = local_feed(otlp, otlp_grpc, topic)
+    elif spans is not None:
+        assert settings is not None
+        make_feed = topic_feed(settings, (spans, logs, topic), group, encoding, until_caught_up)
     judging = judge_options(judges, role == "all")
     tokens = token_variables(read_token_file, write_token_file)
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN), tokens)
@@ -231,7 +272,7 @@ def run_command(
             print_report(store, [load_portfolio(path) for path in portfolios], result)
 
     with scorer_host(scorers, scorer_timeout) as host, _no_store_of_a_refused_run(store):
-        run = Run(RunInput(settings, source, portfolios, host), output, options)
+        run = Run(RunInput(settings, source, portfolios, host, make_feed=make_feed), output, options)
         status = run.run(report)
     run.result.check_balanced(store)
     if status:

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from gapwatch.publisher.back_off import BackOff
-from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.sinks.reading.alert_query import AlertFilter, opened_alerts
 from gapwatch.sinks.store.alert_samples import AlertText, RowPlace, insert_alert_texts
 from gapwatch.streams.alerting.incidents.alert_texts import (
@@ -21,7 +20,6 @@ from gapwatch.streams.alerting.incidents.alert_texts import (
 from gapwatch.streams.alerting.incidents.stored_alerts import read_alerts
 from gapwatch.streams.pipeline.pipeline import LIVE
 from gapwatch.streams.pipeline.store_thread import StoreThread
-from gapwatch.streams.sources.topic_records import read_records
 
 log = logging.getLogger("gapwatch.run")
 
@@ -37,17 +35,20 @@ END_SECONDS = 20.0
 _CLOSED = 50
 
 
+ReadRecords = Callable[[Sequence[RecordPlace]], Awaitable[dict[RecordPlace, bytes | None]]]
+
+
 class AlertTextLoop:
     """Reads the records behind new and open alerts again, and stores their texts.
 
     Args:
         thread: The store and its writer thread.
-        kafka: The cluster.
+        read: Returns records by partition and offset; an offset without a record is left out, or None.
         topic: The topic of the run.
     """
 
-    def __init__(self, thread: StoreThread, kafka: KafkaSettings, topic: str) -> None:
-        self._thread, self._kafka, self._topic = thread, kafka, topic
+    def __init__(self, thread: StoreThread, read: ReadRecords, topic: str) -> None:
+        self._thread, self._read, self._topic = thread, read, topic
         #: Time at which each known alert is looked at next, and the pause before it, in seconds.
         self._due: dict[str, tuple[float, float]] = {}
         self._has_begun = False
@@ -91,7 +92,7 @@ class AlertTextLoop:
 
     async def _store(self, places: Sequence[RowPlace]) -> None:
         wanted = [(place.partition, place.offset) for place in places]
-        records = await asyncio.wait_for(read_records(self._kafka, self._topic, wanted), READ_SECONDS)
+        records = await asyncio.wait_for(self._read(wanted), READ_SECONDS)
         texts = await asyncio.to_thread(self._redacted, places, records)
         await self._thread.run(insert_alert_texts, self._thread.store, LIVE, texts)
 

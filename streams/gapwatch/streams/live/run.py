@@ -36,10 +36,14 @@ log = logging.getLogger("gapwatch.run")
 STOP_SECONDS = 9.0
 #: Seconds of these for the outbox, and for the store's last checkpoint; slices in work have `run_parts.DRAIN_SECONDS`.
 RELAY_SECONDS, CLOSE_SECONDS = 1.0, 2.5
+#: Seconds of these in which requests under way are answered and the assembly commits; it runs beside the outbox.
+FEED_SECONDS = 3.0
 #: Seconds that a run with `until_caught_up` waits at its end for the outbox to be sent.
 OUTBOX_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
+#: Looks at an assembly without work, after which the topic of traces has shown what it wrote last.
+_IDLE_LOOKS = 10
 
 
 class Run:
@@ -66,6 +70,7 @@ class Run:
         self.parts = build_parts(given, output, self._options, open_store)
         self._alert_log = AlertLog()
         self._stopped_by = ""
+        self._idle_looks = 0
         self._deadline: threading.Timer | None = None
 
     @property
@@ -122,6 +127,8 @@ class Run:
         parts = self.parts
         try:
             await parts.thread.run(parts.service.start)
+            if parts.feed is not None:
+                await asyncio.to_thread(parts.feed.start)
             parts.links.page.learn(parts.service.url)
             await parts.thread.run(self._alert_log.begin, parts.thread.store)
             open_alerts = await parts.thread.run(parts.alerts.count_open, parts.thread.store) if parts.alerts else None
@@ -147,10 +154,11 @@ class Run:
         return failure
 
     def _start_facts(self, open_alerts: int | None) -> StartFacts:
-        given, output = self._given, self._output
+        given, output, feed = self._given, self._output, self.parts.feed
         return StartFacts(
-            given.source.topic, given.kafka.brokers, given.source.group, output.store, self.parts.service.url,
-            self.parts.portfolios, open_alerts,
+            given.source.topic, given.kafka.brokers if given.kafka is not None else "", given.source.group,
+            output.store, self.parts.service.url, self.parts.portfolios, open_alerts,
+            feed.url if feed is not None else "", feed.start_rows() if feed is not None else {},
         )  # fmt: skip
 
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
@@ -166,6 +174,8 @@ class Run:
             also.append(parts.webhook.run())
         if parts.texts is not None:
             also.append(parts.texts.run())
+        if parts.feed_loop is not None:
+            also.append(parts.feed_loop.run())
         return [
             parts.relay.run(), parts.portfolio_watch.run(), self._look(), parts.judges.run(),
             parts.judges.until_failed(), *also,
@@ -182,13 +192,19 @@ class Run:
             if looks % _LOOKS_A_STATE == 0:
                 self._tell()
             looks += 1
-            if self._options.until_caught_up and source.is_caught_up() and await self.parts.judges.is_idle():
+            self._idle_looks = self._idle_looks + 1 if self._is_fed() else 0
+            is_over = source.is_caught_up() and (self.parts.feed is None or self._idle_looks >= _IDLE_LOOKS)
+            if self._options.until_caught_up and is_over and await self.parts.judges.is_idle():
                 if self.parts.texts is not None:
                     await self.parts.texts.finish()
                 await self._until_relayed()
                 if source.is_caught_up():
                     source.stop()
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _is_fed(self) -> bool:
+        """Return whether no more traces come from an assembly."""
+        return self.parts.feed is None or self.parts.feed.is_idle()
 
     def _tell(self) -> None:
         parts, source = self.parts, self.parts.source
@@ -260,7 +276,9 @@ class Run:
         """Close broker and store; False if something did not close in time."""
         parts = self.parts
         self._tell()
+        feed = parts.feed
         ended = await asyncio.gather(
+            *([] if feed is None else [asyncio.to_thread(feed.stop, FEED_SECONDS)]),
             parts.relay.close(RELAY_SECONDS),
             self._within(RELAY_SECONDS, asyncio.to_thread(parts.service.stop)),
             asyncio.to_thread(parts.judges.stop, RELAY_SECONDS),
@@ -278,6 +296,8 @@ class Run:
         try:
             if not has_failed:
                 self.parts.writer.save()
+                if self.parts.feed_loop is not None:
+                    self.parts.feed_loop.save()
                 self._alert_log.look(self.parts.thread.store)
             self.parts.thread.store.close()
         except JobError as error:  # only logged: committed results are safe in DuckDB's log

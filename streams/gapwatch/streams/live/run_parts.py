@@ -29,11 +29,14 @@ from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
 from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
 from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
-from gapwatch.streams.live.alert_text_loop import AlertTextLoop
+from gapwatch.streams.live.alert_text_loop import AlertTextLoop, ReadRecords
 from gapwatch.streams.live.export_loop import ExportLoop, ExportOptions
+from gapwatch.streams.live.feed_loop import FeedLoop
 from gapwatch.streams.live.foreign_traces import ForeignTraces
+from gapwatch.streams.live.local_relay import LocalRelay
 from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
+from gapwatch.streams.live.run_feed import MakeFeed, RunFeed
 from gapwatch.streams.live.run_log import RunLog
 from gapwatch.streams.live.shedding import Shedding
 from gapwatch.streams.live.wrong_times import WrongTimes
@@ -47,6 +50,8 @@ from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 from gapwatch.streams.sources.faust_slices import SliceAppOptions
 from gapwatch.streams.sources.slice_source import SliceSource, SourceOptions, StallLimits
 from gapwatch.streams.sources.source_progress import SourceProgress
+from gapwatch.streams.sources.topic_records import read_records
+from gapwatch.streams.sources.trace_source import OffsetProgress, TraceSource
 
 #: Seconds that a stop waits for slices in work and for the consumer group.
 DRAIN_SECONDS = 5.0
@@ -59,18 +64,20 @@ class RunInput:
     """Input of a run.
 
     Attributes:
-        kafka: The cluster.
+        kafka: The cluster; None for a run whose traces are on this machine.
         source: Topic, group and limits of fetching.
         portfolios: Portfolio files, each of another pipeline; changes take effect while the run lasts.
         scorers: Host of the Python scorers.
         stall: Limits of the watchdog.
+        make_feed: Makes what assembles spans to the traces that the run reads; None: the traces come whole.
     """
 
-    kafka: KafkaSettings
+    kafka: KafkaSettings | None
     source: SliceAppOptions
     portfolios: tuple[Path, ...]
     scorers: ScorerHost | None = None
     stall: StallLimits = field(default_factory=StallLimits)
+    make_feed: MakeFeed | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class RunParts:
         observer: Receivers of the run's events.
         throttle: Reduction of the judges' rates.
         shedding: Decides when judging is skipped.
-        relay: Sends the outbox to Kafka.
+        relay: Sends the outbox to Kafka, where there is one.
         webhook: Posts alerts; None without a URL.
         service: Serves `/metrics` and the API.
         exports: Exports the store; None without a place.
@@ -141,6 +148,8 @@ class RunParts:
         pipeline: Scores slices.
         portfolio_watch: Reloads changed portfolios.
         source: Reads the topic.
+        feed: Receives spans and assembles them to the traces that `source` reads; None: the traces come whole.
+        feed_loop: Copies the ledger of spans to the store; None without a feed.
     """
 
     portfolios: tuple[Portfolio, ...]
@@ -150,7 +159,7 @@ class RunParts:
     observer: PipelineObserver
     throttle: JudgeThrottle
     shedding: Shedding
-    relay: OutboxRelay
+    relay: OutboxRelay | LocalRelay
     webhook: AlertWebhook | None
     service: RunService
     exports: ExportLoop | None
@@ -161,7 +170,9 @@ class RunParts:
     judges: JudgeRole
     pipeline: Pipeline
     portfolio_watch: PortfolioWatch
-    source: SliceSource
+    source: TraceSource
+    feed: RunFeed | None
+    feed_loop: FeedLoop | None
 
 
 def build_parts(
@@ -181,14 +192,20 @@ def build_parts(
     kafka, topic = given.kafka, given.source.topic
     portfolios = tuple(load_portfolio(path) for path in given.portfolios)
     regime = make_regime(portfolios, given.scorers)
-    run_log, throttle, progress = RunLog(), JudgeThrottle(), SourceProgress(topic)
+    run_log, throttle = RunLog(), JudgeThrottle()
 
     thread = StoreThread((open_store or partial(_open, api=output.api))(output.store))
     store = thread.store
     links = AlertLinks(str(output.store), PageAddress(output.public_url), output.runbook_url, output.trace_url)
     alerts = LiveAlerts(IncidentInfo(links), links.fill) if options.has_alerts else None
-    texts = AlertTextLoop(thread, kafka, topic) if options.has_alerts else None
-    relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed, needed_topics(portfolios, options.has_alerts))
+    feed = None if given.make_feed is None else given.make_feed(output.store, store.id, portfolios)
+    local = None if feed is None else feed.local
+    read_again = _records_of(kafka, topic) if local is None else local.records
+    texts = AlertTextLoop(thread, read_again, topic) if options.has_alerts else None
+    relay: OutboxRelay | LocalRelay = LocalRelay(store.cursor, thread.mark_relayed)
+    if kafka is not None:
+        needed = needed_topics(portfolios, options.has_alerts)
+        relay = OutboxRelay(kafka, store.cursor, thread.mark_relayed, needed)
     webhook = AlertWebhook(output.webhook, store.cursor, thread.mark_relayed, links) if output.webhook else None
     service = RunService(
         store,
@@ -212,21 +229,42 @@ def build_parts(
     times = WrongTimes(partial(service.health.note, "times"))
     observer = ObserverGroup(run_log, ForeignTraces(), times, *([] if output.api is None else [service]))
     open_watch = alerts.open if alerts is not None else None
+    topic_progress = SourceProgress(topic)
+    progress: OffsetProgress = topic_progress if local is None else local.progress
     writer = SliceWriter(thread, observer, open_watch, relay.wake, progress)
     judges = JudgeRole(options.judges, kafka, writer, service, portfolios, throttle)
     pipeline = Pipeline(writer, regime, options.thinning, throttle, judges)
 
-    portfolio_watch = PortfolioWatch(given.portfolios, portfolios, given.scorers, pipeline.switch)
-    source_options = SourceOptions(given.source, drain_seconds=DRAIN_SECONDS, stall=given.stall)
-    source = SliceSource(
-        source_options, kafka, pipeline.take, partial(thread.stored_offsets, LIVE, topic), store.id, progress
-    )
+    portfolio_watch = PortfolioWatch(given.portfolios, portfolios, given.scorers, partial(_switch, pipeline, feed))
+    stored = partial(thread.stored_offsets, LIVE, topic)
+    source: TraceSource
+    if local is not None:
+        source = local.read_by(pipeline.take, stored, DRAIN_SECONDS)
+    else:
+        source_options = SourceOptions(given.source, drain_seconds=DRAIN_SECONDS, stall=given.stall)
+        source = SliceSource(source_options, _cluster(kafka), pipeline.take, stored, store.id, topic_progress)
     return RunParts(
         portfolios=portfolios, regime=regime, thread=thread, run_log=run_log, observer=observer, throttle=throttle,
         shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service,
         exports=exports, links=links, alerts=alerts, texts=texts, writer=writer, judges=judges, pipeline=pipeline,
-        portfolio_watch=portfolio_watch, source=source,
+        portfolio_watch=portfolio_watch, source=source, feed=feed,
+        feed_loop=None if feed is None else FeedLoop(feed, thread, service, topic),
     )  # fmt: skip
+
+
+async def _switch(pipeline: Pipeline, feed: RunFeed | None, regime: Regime) -> None:
+    await pipeline.switch(regime)
+    if feed is not None:
+        feed.switch(regime.portfolios)
+
+
+def _cluster(kafka: KafkaSettings | None) -> KafkaSettings:
+    assert kafka is not None, "a run without a cluster has its traces on this machine"
+    return kafka
+
+
+def _records_of(kafka: KafkaSettings | None, topic: str) -> ReadRecords:
+    return partial(read_records, _cluster(kafka), topic)
 
 
 def _open(path: Path, api: ApiOptions | None) -> Store:

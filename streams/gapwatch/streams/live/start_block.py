@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
@@ -16,12 +16,14 @@ class StartFacts:
 
     Attributes:
         topic: Topic that is read.
-        brokers: Addresses of the cluster.
+        brokers: Addresses of the cluster; empty for a run without one.
         group: Consumer group.
         store: DuckDB file.
         url: Address of the page, `/metrics` and the API; empty without one.
         portfolios: Portfolios in force.
         open_alerts: Open alerts in the store; None if alerts are off.
+        otlp: Address of the OTLP receiver that programs send to; empty without one.
+        feed: Rows about what is received and how it is read: name to its lines.
     """
 
     topic: str
@@ -31,25 +33,30 @@ class StartFacts:
     url: str
     portfolios: Sequence[Portfolio]
     open_alerts: int | None
+    otlp: str = ""
+    feed: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 def start_line(facts: StartFacts) -> str:
     """Return the first line: what is monitored."""
+    if not facts.brokers:
+        return f"gapwatch {program_version()} monitors what programs send to {facts.otlp}"
     return f"gapwatch {program_version()} monitors topic {facts.topic} at {facts.brokers} as group {facts.group}"
 
 
 def start_rows(facts: StartFacts) -> dict[str, list[str]]:
     """Return the rows below the first line: name to its lines."""
     rows = {
+        **facts.feed,
         "portfolio": [_portfolio(one) for one in facts.portfolios],
         "store": [f"{facts.store}{_alerts(facts.open_alerts)}"],
     }
     if facts.url:
         rows |= {"page": [f"{facts.url}/"], "metrics": [f"{facts.url}/metrics"], "API": [f"{facts.url}/v1/about"]}
-    rows["type next"] = [
-        f"gapwatch alerts --watched --store {facts.store}",
-        f"gapwatch publish FILE --brokers {facts.brokers} --topic {facts.topic}",
-    ]
+    feeding = f"gapwatch publish FILE --brokers {facts.brokers} --topic {facts.topic}"
+    if facts.otlp:
+        feeding = f"OTEL_EXPORTER_OTLP_ENDPOINT={facts.otlp} in the program that is to be watched"
+    rows["type next"] = [f"gapwatch alerts --watched --store {facts.store}", feeding]
     return rows
 
 

@@ -13,6 +13,7 @@ from gapwatch.streams.pipeline.observer import ObserverGroup, PipelineObserver
 from gapwatch.streams.pipeline.store_thread import StoreThread
 from gapwatch.streams.pipeline.watch_protocol import LaneWatch, OpenWatch, Steps, unread_after
 from gapwatch.streams.sources.source_progress import SourceProgress
+from gapwatch.streams.sources.trace_source import OffsetProgress
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,12 @@ class SliceWriter:
         observer: PipelineObserver | None = None,
         open_watch: OpenWatch | None = None,
         wake_relay: Callable[[], None] = _no_relay,
-        progress: SourceProgress | None = None,
+        progress: OffsetProgress | None = None,
     ) -> None:
         self.thread, self.store = thread, thread.store
         self._observer = observer or ObserverGroup()
         self._open_watch, self._wake_relay = open_watch, wake_relay
-        self._progress = progress or SourceProgress()
+        self._progress: OffsetProgress = progress or SourceProgress()
         self._watch: LaneWatch | None = None
 
     def register(self, portfolios: Sequence[Portfolio]) -> None:

@@ -51,7 +51,7 @@ class JudgeRole:
 
     Args:
         options: Judging options.
-        kafka: Cluster with the topic `scored`.
+        kafka: Cluster with the topic `scored`; None: no judges answer through Kafka.
         writer: Writes slices of verdicts.
         service: Serves the metrics and the API.
         portfolios: Portfolios in force.
@@ -61,7 +61,7 @@ class JudgeRole:
     def __init__(
         self,
         options: JudgeOptions,
-        kafka: KafkaSettings,
+        kafka: KafkaSettings | None,
         writer: SliceWriter,
         service: RunService,
         portfolios: Sequence[Portfolio],
@@ -76,14 +76,16 @@ class JudgeRole:
         self._live: LiveJudges | None = None
         if options.access is not None:
             self._live = LiveJudges(store, self.intake, store_thread, portfolios, options.access, self._failed)
-        self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.intake.samples.breakers)
+        self.reader: ScoredReader | None = None
+        if kafka is not None:
+            self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.intake.samples.breakers)
         service.offer({**self.intake.posts(), **override_posts(store)})
 
     async def run(self) -> None:
         """Answer requests, and store verdicts from elsewhere, until cancelled."""
         if self._live is not None:
             self._live.start()
-        await asyncio.gather(self.reader.run(), self._tell())
+        await asyncio.gather(self._tell(), *([] if self.reader is None else [self.reader.run()]))
 
     async def until_failed(self) -> None:
         """Wait for, and raise, an error that ends the judges of this process: a defect, or a failed store."""
@@ -119,7 +121,8 @@ class JudgeRole:
             metrics.show(name, samples)
         metrics.show_histogram("gapwatch_judge_call_seconds", SECONDS_BOUNDS, self.intake.samples.histogram())
         self._service.health.note("providers", "; ".join(self.intake.samples.outages()))
-        self._service.health.note("verdicts", self.reader.waiting_for if self.intake.samples.waits else "")
+        waiting_for = "" if self.reader is None else self.reader.waiting_for
+        self._service.health.note("verdicts", waiting_for if self.intake.samples.waits else "")
 
     async def is_idle(self) -> bool:
         """Return True if no request waits that judges of this process could answer."""

@@ -63,6 +63,8 @@ class SpoolIntake:
         self._waiting: list[tuple[OtlpRequest, asyncio.Future[None], asyncio.AbstractEventLoop]] = []
         self._waiting_bytes = 0
         self._is_full = False
+        #: Clock of the requests that are being stored; None if none are.
+        self._storing: float | None = None
         self.requests: Counter[tuple[str, str]] = Counter()
 
     async def take(self, request: OtlpRequest) -> Taken:
@@ -92,6 +94,11 @@ class SpoolIntake:
         """Count a dropped request."""
         self.requests[signal, "dropped"] += 1
 
+    def horizon(self) -> float:
+        """Return the time by the clock of the log up to which every request is in the spool, or was refused."""
+        with self._lock:
+            return self._clock.now() if self._storing is None else self._storing
+
     def close(self) -> None:
         """Finish what is being stored."""
         self._disk.shutdown(wait=True)
@@ -99,9 +106,10 @@ class SpoolIntake:
     def _store(self) -> None:
         with self._lock:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            clock = self._storing = self._clock.now()
         failure: BusyReceiverError | None = None
         try:
-            self._spool.append([request for request, _, _ in waiting], time.time(), self._clock.now())
+            self._spool.append([request for request, _, _ in waiting], time.time(), clock)
         except OSError as error:
             text = f"the spool cannot be written: {error.strerror or error}"
             failure = BusyReceiverError(text, 10)
@@ -112,6 +120,8 @@ class SpoolIntake:
             if self._is_full:
                 log.info("the spool can be written again")
             self._is_full = False
+        with self._lock:
+            self._storing = None
         for _, stored, loop in waiting:
             loop.call_soon_threadsafe(_settle, stored, failure)
         self._wake()

@@ -7,10 +7,12 @@ are read: what was written after the last commit before a kill is cut off, and w
 from __future__ import annotations
 
 import logging
+import math
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -148,11 +150,37 @@ class TracesLog:
             raise self._failed(error) from error
         return [one.rstrip(b"\n") for one in found]
 
-    def trim(self, line: int) -> None:
-        """Delete the files whose lines all come before a line."""
+    def read_again(self, line: int) -> bytes | None:
+        """Return one committed line; None if it was deleted. It may be called on any thread.
+
+        Raises:
+            JobError: A file cannot be read.
+        """
+        with self._lock:
+            files, end = list(self._files), self._committed.lines
+        if not files[0] <= line < end:
+            return None
+        begin = files[bisect_right(files, line) - 1]
+        try:
+            with self._path(begin).open("rb") as file:
+                return next(islice(file, line - begin, None), b"").rstrip(b"\n")
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def trim(self, line: int, before: float = math.inf) -> None:
+        """Delete the files whose lines all come before a line, and that were written before a time.
+
+        Args:
+            line: First line that is still needed.
+            before: Seconds since the epoch.
+        """
         with self._lock:
             while len(self._files) > 1 and self._files[1] <= line:
-                self._path(self._files.pop(0)).unlink(missing_ok=True)
+                path = self._path(self._files[0])
+                if path.exists() and path.stat().st_mtime > before:
+                    return
+                path.unlink(missing_ok=True)
+                del self._files[0]
 
     def close(self) -> None:
         """Close the file."""

@@ -39,7 +39,7 @@ def success_body(signal: Signal, taken: Taken, is_json: bool) -> bytes:
         partial = {_REJECTED[signal]: str(taken.rejected), "errorMessage": taken.reason}
         return orjson.dumps({"partialSuccess": partial})
     message = _number(1, taken.rejected) + _text(2, taken.reason)
-    return _tag(1, _BYTES) + _varint(len(message)) + message
+    return _tag(1, _BYTES) + varint(len(message)) + message
 
 
 def status_body(code: int, text: str, is_json: bool) -> bytes:
@@ -54,19 +54,20 @@ def status_body(code: int, text: str, is_json: bool) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _tag(field, _VARINT) + _varint(value)
+    return _tag(field, _VARINT) + varint(value)
 
 
 def _text(field: int, text: str) -> bytes:
     encoded = text.encode()
-    return _tag(field, _BYTES) + _varint(len(encoded)) + encoded
+    return _tag(field, _BYTES) + varint(len(encoded)) + encoded
 
 
 def _tag(field: int, kind: int) -> bytes:
-    return _varint(field << 3 | kind)
+    return varint(field << 3 | kind)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return a number of at least 0 as protobuf writes it."""
     parts = bytearray()
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)
