@@ -194,7 +194,9 @@ class TopicAssembly:
         try:
             await admin.start()
             if self.topics.journal not in await admin.list_topics():
-                new = NewTopic(self.topics.journal, 1, -1, topic_configs=_JOURNAL_SETTINGS)
+                (traces,) = await admin.describe_topics([self.topics.traces])
+                replicas = len(traces["partitions"][0]["replicas"])
+                new = NewTopic(self.topics.journal, 1, replicas, topic_configs=_JOURNAL_SETTINGS)
                 answer = await admin.create_topics([new])
                 code = answer.topic_errors[0][1]
                 if code not in (0, TopicAlreadyExistsError.errno):
