@@ -1,6 +1,6 @@
 """A process that receives OTLP and assembles traces without Kafka; it may kill itself at a step of a commit.
 
-    python -m tests.chaos.otlp_child FOLDER PORT QUIET_SECONDS [STEP NUMBER]
+python -m tests.chaos.otlp_child FOLDER PORT QUIET_SECONDS [STEP NUMBER]
 """
 
 from __future__ import annotations

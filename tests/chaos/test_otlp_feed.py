@@ -1,4 +1,4 @@
-"""Receiving and assembling without Kafka, killed at every step of a commit and at random: nothing lost, nothing twice."""
+"""Receiving and assembling without Kafka, killed at every step and at random: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Fed:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_a_kill_at_a_step_of_a_commit_loses_and_doubles_nothing(
-    undisturbed: Fed, step: str, tmp_path: Path
-) -> None:
+def test_a_kill_at_a_step_of_a_commit_loses_and_doubles_nothing(undisturbed: Fed, step: str, tmp_path: Path) -> None:
     bodies = requests(60, seed=1)
     fed = Fed(tmp_path / "feed", free_port(), quiet=1.0)
     fed.start(step, "3")

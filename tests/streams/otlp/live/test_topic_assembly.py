@@ -8,7 +8,6 @@ import gzip
 import threading
 import time
 import uuid
-from collections.abc import Callable
 
 import orjson
 import pytest
@@ -25,10 +24,6 @@ RECORDED = ROOT / "tests" / "data" / "otlp" / "kafka"
 TRACES = 37
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-
-class Killed(BaseException):
-    """Ends an assembly in the middle, as a kill would."""
 
 
 def recorded(name: str) -> list[dict[str, object]]:
@@ -64,11 +59,10 @@ def make() -> Assembler:
 
 
 def assembly(
-    broker: KafkaBroker, spans: str, traces: str, group: str, logs: str = "", step: Callable[[str], None] | None = None,
-    store: str = "store-1",
+    broker: KafkaBroker, spans: str, traces: str, group: str, logs: str = "", store: str = "store-1"
 ) -> TopicAssembly:  # fmt: skip
     topics = SpanTopics(spans, logs, traces, group, store_id=store)
-    return TopicAssembly(broker.settings, topics, make, step or (lambda _: None))
+    return TopicAssembly(broker.settings, topics, make)
 
 
 def until_done(running: TopicAssembly, seconds: float = 60.0) -> None:
@@ -130,32 +124,6 @@ def test_a_topic_of_a_collector_gives_the_envelopes_of_its_spans(
     assert len(expected) == TRACES
     assert envelopes(kafka_broker, traces, TRACES) == expected
     assert ledger_of(running).get("span.pending.", 0) == 0
-
-
-@pytest.mark.parametrize("step", ["read", "traces written", "offsets written", "committed"])
-def test_a_process_that_ends_at_a_step_of_a_commit_loses_and_doubles_nothing(
-    kafka_broker: KafkaBroker, step: str
-) -> None:
-    expected = in_memory("otlp_spans")
-    spans, traces, group = replay(kafka_broker, "otlp_spans"), kafka_broker.make_topic(), uuid.uuid4().hex
-    passed = list[str]()
-
-    def kill(name: str) -> None:
-        passed.append(name)
-        if passed.count(step) == 2 and name == step:
-            raise Killed
-
-    ended = threading.Event()
-    first = assembly(kafka_broker, spans, traces, group, step=kill)
-    first.start(lambda _: ended.set())
-    assert ended.wait(60)
-    second = assembly(kafka_broker, spans, traces, group)
-    until_done(second)
-    assert envelopes(kafka_broker, traces, len(expected)) == expected
-    counts = ledger_of(second)
-    assert counts["span.consumed."] == sum(n for name, n in counts.items() if name.startswith("span.assembled.")) + sum(
-        n for name, n in counts.items() if name.startswith("span.dropped_kind.")
-    )
 
 
 def test_a_second_process_with_another_store_is_refused(kafka_broker: KafkaBroker) -> None:
