@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from gapwatch.streams.otlp.assembly.assembler import CloseRules
+from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.live.spool_feed import SpoolFeed, SpoolOptions
 from gapwatch.streams.otlp.receiving.http_receiver import OtlpAddress
 

@@ -135,7 +135,7 @@ class Fed:
         while True:
             self.revive()
             last = self.last()
-            if last.counts.get("span.pending.") == 0 and last.read == last.held and last.number:
+            if last.counts.get("span.pending.", 0) == 0 and last.read == last.held and last.number:
                 break
             assert time.monotonic() < end, last
             time.sleep(0.2)

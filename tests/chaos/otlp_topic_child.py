@@ -15,7 +15,8 @@ import time
 import orjson
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
-from gapwatch.streams.otlp.assembly.assembler import Assembler, CloseRules
+from gapwatch.streams.otlp.assembly.assembler import Assembler
+from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.live.topic_assembly import SpanTopics, TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 

@@ -108,7 +108,7 @@ def topic_feed(
     if len({*topics}) < len(topics):
         raise click.UsageError("--spans, --logs and --topic must be different topics; --topic gets the whole traces")
     with needs_extra("--spans"):
-        from gapwatch.streams.otlp.assembly.assembler import CloseRules
+        from gapwatch.streams.otlp.assembly.close_rules import CloseRules
         from gapwatch.streams.otlp.live.topic_assembly import SpanTopics
         from gapwatch.streams.otlp.live.topic_feed import TopicFeed
 

@@ -48,15 +48,14 @@ class FeedLoop:
     def _show(self) -> None:
         feed, show = self._feed, self._service.metrics.show
         counts = feed.counts()
-        show("gapwatch_otlp_requests_total", dict(feed.requests))
+        show("gapwatch_otlp_requests_total", {key: float(n) for key, n in feed.requests.items()})
         show("gapwatch_otlp_items_total", {key: n for key, n in counts.items() if key[1] != _PENDING})
         show("gapwatch_otlp_items_pending", {(item,): n for (item, state, _), n in counts.items() if state == _PENDING})
         show("gapwatch_otlp_open_traces", {(): feed.open_traces})
         show("gapwatch_otlp_spool_bytes", {(): feed.waiting_bytes})
         late = feed.late
-        bounds, cumulative = zip(*late.buckets(), strict=True)
-        counts_by_bucket = [n - before for n, before in zip(cumulative, (0, *cumulative), strict=False)]
-        cells = [((), [*counts_by_bucket, late.count - cumulative[-1]], late.sum)]
-        self._service.metrics.show_histogram("gapwatch_otlp_late_seconds", bounds, cells)
+        bounds, cumulative = zip(*late.buckets(), strict=True)  # the last bound is infinity
+        cells = [n - before for n, before in zip(cumulative, (0, *cumulative), strict=False)]
+        self._service.metrics.show_histogram("gapwatch_otlp_late_seconds", bounds[:-1], [((), cells, late.sum)])
         self._service.health.note("spans", feed.waiting_for)
         show("gapwatch_otlp_late_quiet_seconds", {(): late.quiet_for(0.99) if late.count else 0.0})

@@ -20,13 +20,15 @@ class RawBlock:
     """Resource and scope that spans have in common.
 
     Args:
+        resource: The resource as it was sent.
+        scope: The scope as it was sent.
         read: Decodes attributes of the resource, the scope's name and its version.
     """
 
-    __slots__ = ("_values", "read")
+    __slots__ = ("_values", "read", "resource", "scope")
 
-    def __init__(self, read: Callable[[], tuple[dict[str, Any], str, str]]) -> None:
-        self.read = read
+    def __init__(self, resource: bytes, scope: bytes, read: Callable[[], tuple[dict[str, Any], str, str]]) -> None:
+        self.resource, self.scope, self.read = resource, scope, read
         self._values: tuple[dict[str, Any], str, str] | None = None
 
     @property
@@ -63,7 +65,7 @@ class BlockCache:
         if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:
                 self._blocks.clear()
-            block = self._blocks[key] = RawBlock(lambda: self._read(resource, scope))
+            block = self._blocks[key] = RawBlock(resource, scope, lambda: self._read(resource, scope))
         return block
 
 

@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.span_ledger import CONSUMED, SpanKey
 from gapwatch.streams.alerting.incidents.alert_texts import RecordPlace
-from gapwatch.streams.otlp.assembly.assembler import Assembler, CloseRules, LateDelays
-from gapwatch.streams.otlp.decoding.splitting import UndecodableError, check
+from gapwatch.streams.otlp.assembly.assembler import Assembler
+from gapwatch.streams.otlp.assembly.close_rules import CloseRules
+from gapwatch.streams.otlp.assembly.late_delays import LateDelays
+from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
+from gapwatch.streams.otlp.decoding.splitting import check
 from gapwatch.streams.otlp.live.commit_journal import AssemblyCommit
 from gapwatch.streams.otlp.live.log_source import LogProgress, LogSource
+from gapwatch.streams.otlp.live.mapping_words import DROPPED, mapping_words
 from gapwatch.streams.otlp.live.spool import Spool
 from gapwatch.streams.otlp.live.spool_assembly import SpoolAssembly
 from gapwatch.streams.otlp.live.spool_intake import LogClock, SpoolIntake
@@ -54,13 +58,6 @@ class SpoolOptions:
     http: OtlpAddress | None = None
     grpc: OtlpAddress | None = None
     rules: CloseRules = field(default_factory=CloseRules)
-
-
-#: Lines of the start block about what is not used.
-DROPPED = [
-    "metrics; spans of HTTP, databases and the like, unless a rule of the portfolio names them",
-    "log records without content of a model call are counted as foreign",
-]
 
 
 def check_request(request: OtlpRequest) -> Taken:
@@ -120,7 +117,7 @@ class SpoolFeed:
         topic: str,
         at_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        self._folder, self._topic = folder, topic
+        self._folder, self._topic, self._portfolios = folder, topic, portfolios
         self._spool = Spool(folder / "spool")
         clock = LogClock(self._spool.last_clock)
         self._assembler = Assembler(TraceMapper.of(portfolios), options.rules)
@@ -183,7 +180,7 @@ class SpoolFeed:
             receives.append(f"{self._grpc.address}  OTLP over gRPC: traces and logs")
         return {
             "receives": receives,
-            "mapping": self._assembler.mapper.describe(),
+            "mapping": mapping_words(self._portfolios),
             "dropped": DROPPED,
             "spool": [str(self._folder)],
         }
@@ -235,7 +232,7 @@ class SpoolFeed:
         return is_clean
 
     def _remap(self, portfolios: Sequence[Portfolio]) -> None:
-        self._assembler.mapper = TraceMapper.of(portfolios)
+        self._assembler.mapper, self._portfolios = TraceMapper.of(portfolios), portfolios
         log.info("the mapping of the changed portfolios holds from trace %d on", self._assembly.traces.lines)
 
     def _horizon(self) -> float:

@@ -212,9 +212,10 @@ class TopicAssembly:
         """True after `stop`."""
         return self._stopping.is_set()
 
-    def saw(self, partition: int, trace_ids: list[bytes]) -> None:
-        """Learn whether the topic is keyed by trace."""
-        self._keys.saw(partition, trace_ids)
+    def look(self, partition: int, request: OtlpRequest) -> None:
+        """Learn from a record whether the topic is keyed by trace."""
+        if not self._keys.is_known:
+            self._keys.look(partition, request)
 
     def step(self, name: str) -> None:
         """Tell a test where the commit is."""
@@ -406,8 +407,8 @@ class _Session:
         signal = Signal.LOGS if partition.topic == self._topics.logs else Signal.TRACES
         request = OtlpRequest(signal, is_text, body)
         self.assembler.take(request, number, record.timestamp / 1000, clock, is_counted=is_counted)
-        if signal is Signal.TRACES and not self._owner._keys.is_known:
-            self._owner._keys.look(partition.partition, request)
+        if signal is Signal.TRACES:
+            self._owner.look(partition.partition, request)
 
     async def _commit(self, producer: Any) -> None:
         held = self.assembler.held()

@@ -10,8 +10,11 @@ from concurrent.futures import Future, InvalidStateError
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.span_ledger import SpanKey
-from gapwatch.streams.otlp.assembly.assembler import Assembler, CloseRules, LateDelays
-from gapwatch.streams.otlp.live.spool_feed import DROPPED, span_counts
+from gapwatch.streams.otlp.assembly.assembler import Assembler
+from gapwatch.streams.otlp.assembly.close_rules import CloseRules
+from gapwatch.streams.otlp.assembly.late_delays import LateDelays
+from gapwatch.streams.otlp.live.mapping_words import DROPPED, mapping_words
+from gapwatch.streams.otlp.live.spool_feed import span_counts
 from gapwatch.streams.otlp.live.topic_assembly import SpanTopics, TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 
@@ -37,7 +40,7 @@ class TopicFeed:
         portfolios: Sequence[Portfolio],
         at_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        self._rules, self._mapper = rules, TraceMapper.of(portfolios)
+        self._rules, self._mapper, self._portfolios = rules, TraceMapper.of(portfolios), portfolios
         self._assembly = TopicAssembly(kafka, topics, self._make, at_step)
         self._failure: Future[None] = Future()
 
@@ -75,7 +78,7 @@ class TopicFeed:
         logs = f", log records of topic {topics.logs}" if topics.logs else ""
         return {
             "assembles": [f"spans of topic {topics.spans} ({topics.encoding}){logs}, to topic {topics.traces}"],
-            "mapping": self._mapper.describe(),
+            "mapping": mapping_words(self._portfolios),
             "dropped": DROPPED,
         }
 
@@ -85,7 +88,7 @@ class TopicFeed:
 
     def switch(self, portfolios: Sequence[Portfolio]) -> None:
         """Map the traces that are closed from now on by other portfolios."""
-        self._mapper = TraceMapper.of(portfolios)
+        self._mapper, self._portfolios = TraceMapper.of(portfolios), portfolios
         self._assembly.assembler.mapper = self._mapper
 
     async def until_failed(self) -> None:

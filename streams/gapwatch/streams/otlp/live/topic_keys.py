@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from gapwatch.streams.otlp.decoding.splitting import UndecodableError, split
+from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
+from gapwatch.streams.otlp.decoding.splitting import split
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest
 
 log = logging.getLogger("gapwatch.otlp")

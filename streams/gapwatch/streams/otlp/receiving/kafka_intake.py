@@ -16,7 +16,8 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from gapwatch.publisher.back_off import BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
-from gapwatch.streams.otlp.decoding.splitting import UndecodableError, check
+from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
+from gapwatch.streams.otlp.decoding.splitting import check
 from gapwatch.streams.otlp.receiving.intake import (
     BusyReceiverError,
     OtlpRequest,
