@@ -18,13 +18,11 @@ def mapping_words(portfolios: Sequence[Portfolio]) -> list[str]:
     lines = []
     for one in portfolios:
         rules = one.spans
-        if rules is None:
-            lines.append(
-                f"{one.portfolio}: by the conventions; pipeline is service.name, which must be {one.pipeline!r}"
-            )
-            continue
         parts = [(len(rules.components), "for components"), (len(rules.drop), "for what is dropped")]
-        parts += [(len(rules.tiers), "components with tiers"), (len(rules.attributes), "for attributes")]
-        told = ", ".join(f"{n} {what}" for n, what in parts if n) or "none"
-        lines.append(f"{one.portfolio}: by the conventions, and rules of the portfolio: {told}")
+        parts += [(len(rules.tiers), "for components with tiers"), (len(rules.attributes), "for attributes")]
+        told = ", ".join(f"{n} {what}" for n, what in parts if n)
+        if told:
+            lines.append(f"{one.portfolio}: by the conventions, and rules of the portfolio: {told}")
+        else:
+            lines.append(f"{one.portfolio}: by the conventions; traces whose service.name is {one.pipeline!r}")
     return lines
