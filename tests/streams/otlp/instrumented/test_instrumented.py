@@ -102,7 +102,8 @@ def test_an_unchanged_program_is_in_the_rates_within_20_seconds(
     assert "answer_parses" in rates
     assert gapwatch("ledger", "--store", store).status == 0
     # What was read from the spans is what the model server counted.
-    lines = [line for file in (store.parent / "s.duckdb.otlp" / "traces").iterdir() for line in file.open("rb")]
+    files = (store.parent / "s.duckdb.otlp" / "traces").iterdir()
+    lines = [line for file in files for line in file.read_bytes().splitlines()]
     calls = [span for line in lines for span in orjson.loads(line)["spans"] if span["kind"] == "llm"]
     answered = [span for span in calls if span["status"] == "ok"]
     assert (len(lines), len(answered), len(calls) - len(answered)) == (4, server.answered, server.failed)
