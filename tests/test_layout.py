@@ -167,6 +167,7 @@ WRONG = {
         "gapwatch.design",
         "mode",
         "aiokafka",
+        "grpc",
         "grafana_foundation_sdk",
         "prometheus_client",
     ),

@@ -17,7 +17,8 @@ import orjson
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
-from gapwatch.streams.otlp.live.topic_assembly import SpanTopics, TopicAssembly
+from gapwatch.streams.otlp.live.span_topics import SpanTopics
+from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 
 

@@ -19,8 +19,7 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.printable import shown_lines
 from gapwatch.sinks.api.connection import ApiConnection, Endpoint
 from gapwatch.sinks.reading.snapshot import Snapshot
-from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
-from gapwatch.sinks.store.span_ledger import SpanBalance
+from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance, SpanBalance
 
 #: Seconds without a reply after which a snapshot fails. It writes about 500,000 rows a second.
 _SNAPSHOT_SECONDS = 3600.0

@@ -16,8 +16,7 @@ from gapwatch.sinks.commands.options import format_option, reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
 
 if TYPE_CHECKING:
-    from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance
-    from gapwatch.sinks.store.span_ledger import SpanBalance
+    from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance, SpanBalance
 
 _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "shed_budget", "shed_load", "pending")
 

@@ -5,7 +5,7 @@ Four rules hold after every commit:
 - records consumed (`offsets`) = read + dead letters + foreign (`ledger`), for each lane and partition;
 - each span of a metric is in one state: the ledger has as many as the ticks count by outcome, expired ones
   (`gapwatch.sinks.upkeep.retention`) included, and no state is below zero;
-- each span that came over OTLP is in one state (`gapwatch.sinks.store.span_ledger`);
+- each span that came over OTLP is in one state (`gapwatch.sinks.spans.span_counts`);
 - the slices of a partition follow one another without hole or overlap.
 """
 
@@ -17,7 +17,6 @@ import duckdb
 
 from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.store.positions import SourceKey
-from gapwatch.sinks.store.span_ledger import SpanBalance, read_span_balances
 from gapwatch.sinks.store.store_reader import StoreReader
 
 MetricKey = tuple[str, str | None, str]
@@ -26,6 +25,10 @@ MetricKey = tuple[str, str | None, str]
 RECORD_STATES = ("read", "dead_letter", "foreign")
 #: States of a span that are outcomes. Ticks count these too; the others (pending, sampled_out, shed_*) have no tick.
 OUTCOME_STATES = ("pass", "warn", "fail", "skip", "unknown", "error")
+
+
+#: State of what came over OTLP; all other states of an item add up to it.
+CONSUMED = "consumed"
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,28 @@ class MetricBalance:
 
 
 @dataclass(frozen=True)
+class SpanBalance:
+    """Spans, or log records, of one source.
+
+    Attributes:
+        source: Name of the source: the topic that the whole traces go to.
+        item: `span` or `log_record`.
+        consumed: Number that was received.
+        states: Number by state and cause, such as `assembled (quiet)`.
+    """
+
+    source: str
+    item: str
+    consumed: int
+    states: dict[str, int]
+
+    @property
+    def imbalance(self) -> int:
+        """Number by which the sums disagree; 0 if they balance."""
+        return abs(self.consumed - sum(self.states.values())) + sum(-n for n in self.states.values() if n < 0)
+
+
+@dataclass(frozen=True)
 class Balance:
     """Balance of a whole store.
 
@@ -138,7 +163,7 @@ def _read(con: StoreReader, *, with_repeated: bool) -> Balance:
     try:
         sources, strays = _sources(con)
         repeated = _repeated(con) if with_repeated else {}
-        return Balance(sources, _metrics(con), strays, repeated, read_span_balances(con))
+        return Balance(sources, _metrics(con), strays, repeated, _span_balances(con))
     except duckdb.Error as error:
         raise JobError(f"the ledger cannot be read: {error}") from error
 
@@ -201,6 +226,20 @@ def _metrics(con: StoreReader) -> list[MetricBalance]:
     )
     keys = sorted(states.keys() | ticked.keys(), key=lambda key: (key[0], key[1] or "", key[2]))
     return [MetricBalance(*key, states.get(key, {}), ticked.get(key, {})) for key in keys]
+
+
+def _span_balances(con: StoreReader) -> list[SpanBalance]:
+    """Return the balances of all sources; empty if no span was ever received."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for source, item, state, cause, n in con.execute(
+        "SELECT source, item, state, cause, sum(n)::BIGINT FROM span_ledger GROUP BY ALL ORDER BY ALL"
+    ).fetchall():
+        name = f"{state} ({cause})" if cause else state
+        found.setdefault((source, item), {})[name] = n
+    return [
+        SpanBalance(source, item, states.pop(CONSUMED, 0), {name: n for name, n in states.items() if n})
+        for (source, item), states in found.items()
+    ]
 
 
 def _by_metric(con: StoreReader, sql: str) -> dict[MetricKey, dict[str, int]]:

@@ -109,7 +109,7 @@ def topic_feed(
         raise click.UsageError("--spans, --logs and --topic must be different topics; --topic gets the whole traces")
     with needs_extra("--spans"):
         from gapwatch.streams.otlp.assembly.close_rules import CloseRules
-        from gapwatch.streams.otlp.live.topic_assembly import SpanTopics
+        from gapwatch.streams.otlp.live.span_topics import SpanTopics
         from gapwatch.streams.otlp.live.topic_feed import TopicFeed
 
     def make(_: Path, store_id: str, portfolios: Sequence[Portfolio]) -> RunFeed:

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from gapwatch.sinks.api.service import RunService
-from gapwatch.sinks.store.span_ledger import insert_span_counts
+from gapwatch.sinks.spans.span_counts import insert_span_counts
 from gapwatch.streams.live.run_feed import RunFeed
 from gapwatch.streams.pipeline.store_thread import StoreThread
 

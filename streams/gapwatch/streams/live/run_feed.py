@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.sinks.store.span_ledger import SpanKey
+from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.streams.alerting.incidents.alert_texts import RecordPlace
 from gapwatch.streams.sources.raw_slice import RawSlice
 from gapwatch.streams.sources.trace_source import OffsetProgress, TraceSource

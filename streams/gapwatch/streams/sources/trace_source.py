@@ -1,4 +1,4 @@
-"""What a run needs of its source of traces: a topic of Kafka, or a log on this machine."""
+"""`TraceSource`: a run's source of traces, a topic of Kafka or a log on this machine."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ import pytest
 from gapwatch.scorers.errors import UsageError
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
-from gapwatch.streams.otlp.live.topic_assembly import SpanTopics, TopicAssembly
+from gapwatch.streams.otlp.live.span_topics import SpanTopics
+from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest, Signal
 from tests.kafka_broker import KafkaBroker

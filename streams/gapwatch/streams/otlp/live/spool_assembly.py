@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gapwatch.scorers.errors import JobError, UsageError
-from gapwatch.streams.otlp.assembly.assembler import Assembler, ClosedTrace
+from gapwatch.streams.otlp.assembly.assembler import Assembler
+from gapwatch.streams.otlp.assembly.closed_trace import ClosedTrace
 from gapwatch.streams.otlp.live.commit_journal import AssemblyCommit, CommitJournal
 from gapwatch.streams.otlp.live.spool import Spool
 from gapwatch.streams.otlp.live.traces_log import TracesLog

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.sinks.store.span_ledger import CONSUMED, SpanKey
+from gapwatch.sinks.spans.span_counts import SpanKey
+from gapwatch.sinks.store.ledger import CONSUMED
 from gapwatch.streams.alerting.incidents.alert_texts import RecordPlace
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.assembly.late_delays import LateDelays
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
-from gapwatch.streams.otlp.decoding.splitting import check
+from gapwatch.streams.otlp.decoding.splitting import check_payload
 from gapwatch.streams.otlp.live.commit_journal import AssemblyCommit
 from gapwatch.streams.otlp.live.log_source import LogProgress, LogSource
 from gapwatch.streams.otlp.live.mapping_words import DROPPED, mapping_words
@@ -67,7 +68,7 @@ def check_request(request: OtlpRequest) -> Taken:
         RefusedRequestError: The body is not a message of its signal.
     """
     try:
-        found = check(request.body, is_json=request.is_json, is_logs=request.signal is Signal.LOGS)
+        found = check_payload(request.body, is_json=request.is_json, is_logs=request.signal is Signal.LOGS)
     except UndecodableError as error:
         raise RefusedRequestError(str(error)) from None
     return Taken(found.rejected, found.reason)

@@ -9,13 +9,14 @@ from concurrent.futures import Future, InvalidStateError
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.portfolio.portfolio import Portfolio
-from gapwatch.sinks.store.span_ledger import SpanKey
+from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.assembly.late_delays import LateDelays
 from gapwatch.streams.otlp.live.mapping_words import DROPPED, mapping_words
+from gapwatch.streams.otlp.live.span_topics import SpanTopics
 from gapwatch.streams.otlp.live.spool_feed import span_counts
-from gapwatch.streams.otlp.live.topic_assembly import SpanTopics, TopicAssembly
+from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 
 

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from gapwatch.publisher.back_off import BackOff
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
-from gapwatch.streams.otlp.decoding.splitting import check
+from gapwatch.streams.otlp.decoding.splitting import check_payload
 from gapwatch.streams.otlp.receiving.intake import (
     BusyReceiverError,
     OtlpRequest,
@@ -95,7 +95,7 @@ class KafkaIntake:
         """Write the spans of a request; see `OtlpIntake`."""
         is_logs = request.signal is Signal.LOGS
         try:
-            checked = check(request.body, is_json=request.is_json, is_logs=is_logs)
+            checked = check_payload(request.body, is_json=request.is_json, is_logs=is_logs)
             regrouped = regroup(request)
         except UndecodableError as error:
             raise RefusedRequestError(str(error)) from None

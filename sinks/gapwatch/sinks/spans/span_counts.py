@@ -7,57 +7,16 @@ not written before a kill is written after the start.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import duckdb
 
 from gapwatch.sinks.store.row_inserts import insert_rows
 from gapwatch.sinks.store.store import Store
-from gapwatch.sinks.store.store_reader import StoreReader
-
-#: What was received; all other states of an item add up to it.
-CONSUMED = "consumed"
 
 #: Item (`span`, `log_record`), state and cause. The cause may be empty.
 SpanKey = tuple[str, str, str]
 _COLUMNS = ("source", "item", "state", "cause", "n", "recorded_at")
-
-
-@dataclass(frozen=True)
-class SpanBalance:
-    """Spans, or log records, of one source.
-
-    Attributes:
-        source: Name of the source: the topic that the whole traces go to.
-        item: `span` or `log_record`.
-        consumed: Number that was received.
-        states: Number by state and cause, such as `assembled (quiet)`.
-    """
-
-    source: str
-    item: str
-    consumed: int
-    states: dict[str, int]
-
-    @property
-    def imbalance(self) -> int:
-        """Number by which the sums disagree; 0 if they balance."""
-        return abs(self.consumed - sum(self.states.values())) + sum(-n for n in self.states.values() if n < 0)
-
-
-def read_span_balances(con: StoreReader) -> list[SpanBalance]:
-    """Return the balances of all sources; empty if no span was ever received."""
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for source, item, state, cause, n in con.execute(
-        "SELECT source, item, state, cause, sum(n)::BIGINT FROM span_ledger GROUP BY ALL ORDER BY ALL"
-    ).fetchall():
-        name = f"{state} ({cause})" if cause else state
-        found.setdefault((source, item), {})[name] = n
-    return [
-        SpanBalance(source, item, states.pop(CONSUMED, 0), {name: n for name, n in states.items() if n})
-        for (source, item), states in found.items()
-    ]
 
 
 def insert_span_counts(store: Store, source: str, counts: Mapping[SpanKey, int]) -> None:

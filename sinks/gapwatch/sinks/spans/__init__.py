@@ -1,0 +1,1 @@
+"""Ledger of spans that came over OTLP, as the store has it."""
