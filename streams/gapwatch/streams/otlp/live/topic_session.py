@@ -17,6 +17,7 @@ from aiokafka.structs import OffsetAndMetadata
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import UsageError
 from gapwatch.streams.otlp.assembly.assembler import Assembler
+from gapwatch.streams.otlp.decoding.raw_items import is_json
 from gapwatch.streams.otlp.live.commit_journal import REMEMBERED_TRACES
 from gapwatch.streams.otlp.live.span_topics import SpanTopics
 from gapwatch.streams.otlp.live.topic_clock import TopicClock
@@ -261,7 +262,7 @@ class TopicSession:
         clock = self._clock.record(partition, record.timestamp / 1000)
         body = record.value or b""
         encoding = self._topics.encoding
-        is_text = body[:64].lstrip()[:1] == b"{" if encoding == "auto" else encoding == "otlp_json"
+        is_text = is_json(body) if encoding == "auto" else encoding == "otlp_json"
         signal = Signal.LOGS if partition.topic == self._topics.logs else Signal.TRACES
         request = OtlpRequest(signal, is_text, body)
         self.assembler.take(request, number, record.timestamp / 1000, clock, is_counted=is_counted)
