@@ -26,3 +26,20 @@ def _with_hex_ids(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_hex_ids(inner) for inner in value]
     return value
+
+
+def as_protobuf(body: bytes) -> bytes:
+    """Protobuf of a request of spans in OTLP/JSON."""
+    message = json_format.ParseDict(_with_base64_ids(json.loads(body)), ExportTraceServiceRequest())
+    return bytes(message.SerializeToString())
+
+
+def _with_base64_ids(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: base64.b64encode(bytes.fromhex(inner)).decode() if key in _IDS else _with_base64_ids(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_base64_ids(inner) for inner in value]
+    return value
