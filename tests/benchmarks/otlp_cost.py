@@ -78,7 +78,11 @@ def requests_of_batches(copies: int) -> tuple[list[bytes], list[bytes], int]:
                             bodies.append(batch.SerializeToString())
                             batch, held = ExportTraceServiceRequest(), 0
                         last = batch.resource_spans[-1] if batch.resource_spans else None
-                        if last is None or last.resource != resource.resource or last.scope_spans[-1].scope != scope.scope:
+                        if (
+                            last is None
+                            or last.resource != resource.resource
+                            or last.scope_spans[-1].scope != scope.scope
+                        ):
                             last = batch.resource_spans.add()
                             last.resource.CopyFrom(resource.resource)
                             last.scope_spans.add().scope.CopyFrom(scope.scope)
@@ -101,7 +105,11 @@ class _NoMapper:
 def main(copies: int, rounds: int) -> None:
     """Print microseconds a span of each contender, and the ratio to native scoring."""
     portfolio = parse_portfolio(_portfolio())
-    mapper, scorer, selection = TraceMapper.of([portfolio]), Scorer(compile_plan([portfolio])), fixed_selection([portfolio])
+    mapper, scorer, selection = (
+        TraceMapper.of([portfolio]),
+        Scorer(compile_plan([portfolio])),
+        fixed_selection([portfolio]),
+    )
     protobuf, as_text, total = requests_of_batches(copies)
 
     def assembled(bodies: list[bytes], is_json: bool, with_mapper: bool = True) -> list[bytes]:

@@ -16,6 +16,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
 from gapwatch.streams.otlp.decoding.span_record import MOST_DEPTH, LogEntry, SpanRecord, WantedKeys
 
+_NO_PARENT = bytes(8)
+
 
 def parse_request(body: bytes, *, is_logs: bool) -> bool:
     """Return whether a body is an export request in which every span decodes."""
@@ -45,16 +47,17 @@ def read_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
             attributes[key] = value.string_value or _value(value, 0)
         elif not key:
             raise UndecodableError("an attribute has no key")
-    events = []
-    for event in span.events:
-        events.append((event.name, event.time_unix_nano, _attributes(event.attributes)))
-    links = [(link.trace_id.hex(), link.span_id.hex()) for link in span.links]
-    status = span.status
+    is_error, message = False, ""
+    if span.HasField("status"):
+        status = span.status
+        is_error, message = status.code == 2, status.message
     parent = span.parent_span_id
     return SpanRecord(
-        span.span_id.hex(), parent.hex() if len(parent) == 8 and any(parent) else None, span.name, span.kind,
-        span.start_time_unix_nano, span.end_time_unix_nano, status.code == 2, status.message, attributes, events,
-        links, span.dropped_attributes_count, span.trace_state,
+        span.span_id.hex(), None if parent == _NO_PARENT or len(parent) != 8 else parent.hex(), span.name, span.kind,
+        span.start_time_unix_nano, span.end_time_unix_nano, is_error, message, attributes,
+        [(event.name, event.time_unix_nano, _attributes(event.attributes)) for event in span.events],
+        [(link.trace_id.hex(), link.span_id.hex()) for link in span.links], span.dropped_attributes_count,
+        span.trace_state,
     )  # fmt: skip
 
 

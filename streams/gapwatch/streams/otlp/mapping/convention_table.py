@@ -12,6 +12,8 @@ from typing import Any
 
 #: Keys whose meaning is remembered; a stranger's keys with numbers in them must not fill the memory.
 _MOST_KEYS = 20_000
+#: Fields whose keys several conventions have in common.
+_SHARED_FIELDS = ("session_id", "user_id", "tags", "metadata", "environment", "release")
 #: Convention of a key that only the general part knows.
 GENERAL = "general"
 
@@ -37,6 +39,11 @@ class KeyMeaning:
     member: str | None = None
     is_infrastructure: bool = False
 
+    @property
+    def names_convention(self) -> bool:
+        """True if the key is of one convention, unlike those of a session or a user."""
+        return self.convention != GENERAL and self.field not in _SHARED_FIELDS
+
 
 _UNWANTED = KeyMeaning(False)
 _INFRASTRUCTURE = KeyMeaning(True, is_infrastructure=True)
@@ -51,6 +58,9 @@ class ConventionTable:
 
     Attributes:
         conventions: Names of the conventions, in their order.
+        meanings: Meaning of a key.
+        wanted: Whether the attribute of a key is read.
+        known_names: Names that `naming` has found, by what they depend on.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -72,6 +82,7 @@ class ConventionTable:
         self._families.sort(key=lambda family: -len(family[0]))
         general = data["general"]
         self._general_kinds: list[tuple[str, str]] = [(value.lower(), kind) for value, kind in general["kind"].items()]
+        self._known_kinds: dict[tuple[str, str], str] = {}
         self._endings = [(ending, "kind", 10_000) for ending in general["kind_endings"]]
         for field, endings in general["fields"].items():
             self._endings += [(ending, field, 10_000 + rank) for rank, ending in enumerate(endings)]
@@ -80,6 +91,7 @@ class ConventionTable:
         self.meanings: dict[str, KeyMeaning] = _Remembered(self._meaning)
         self.wanted: dict[str, bool] = _Remembered(lambda key: self.meanings[key].wanted)
         names = data["names"]
+        self.known_names: dict[Any, str | None] = _Bounded()
         self.is_client_name = _glob_test(names["client"])
         self.is_plumbing = _glob_test(names["plumbing"])
         self.is_instrumentor = _glob_test(names["instrumentors"])
@@ -88,6 +100,14 @@ class ConventionTable:
         """Return the kind that the value of a key says, None for a word that is not known."""
         if not isinstance(value, str):
             return None
+        known = self._known_kinds.get((key, value))
+        if known is None:
+            known = self._known_kinds[key, value[:200]] = self._kind_of(key, value) or ""
+            if len(self._known_kinds) > _MOST_KEYS:
+                self._known_kinds.clear()
+        return known or None
+
+    def _kind_of(self, key: str, value: str) -> str | None:
         word = value.strip('"').lower()
         for pattern, kind in self._kinds.get(key, self._general_kinds):
             if word == pattern or ("*" in pattern and fnmatchcase(word, pattern)):
@@ -135,6 +155,15 @@ class _Remembered(dict[str, Any]):
             self.clear()
         value = self[key] = self._compute(key)
         return value
+
+
+class _Bounded(dict[Any, Any]):
+    """Mapping that forgets everything when it is full."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= _MOST_KEYS:
+            self.clear()
+        super().__setitem__(key, value)
 
 
 def _glob_test(patterns: list[str]) -> Any:

@@ -87,16 +87,20 @@ def _trace_attributes(
     if len(services) > 1:
         found["services"] = sorted(services)
     for step in first_to_last:
-        metadata = parsed(step.facts.found.get("metadata"))
-        members = {**(metadata if isinstance(metadata, dict) else {}), **step.facts.metadata}
-        for key, value in members.items():
-            if len(found) < _MOST_METADATA and (flat := _flat(value)) is not None:
-                found.setdefault(f"metadata.{key[:200]}", flat)
-        if (tags := parsed(step.facts.found.get("tags"))) and "tags" not in found:
-            found["tags"] = _flat(tags)
-    for step in first_to_last:
-        for name, value in rules.picked(step).items():
-            found.setdefault(name, _flat(value))
+        facts = step.facts
+        if "metadata" in facts.found or facts.metadata:
+            metadata = parsed(facts.found.get("metadata"))
+            members = {**(metadata if isinstance(metadata, dict) else {}), **facts.metadata}
+            for key, value in list(members.items())[:_MOST_METADATA]:
+                if (flat := _flat(value)) is not None:
+                    found[f"metadata.{key[:200]}"] = flat
+            break
+    if (tags := next((s.facts.found["tags"] for s in first_to_last if "tags" in s.facts.found), None)) is not None:
+        found["tags"] = _flat(parsed(tags))
+    if rules.picks:
+        for step in first_to_last:
+            for name, value in rules.picked(step).items():
+                found.setdefault(name, _flat(value))
     return found
 
 
@@ -114,30 +118,43 @@ def _span(step: TraceStep, last: int, rules: TraceRules) -> dict[str, Any]:
     span["component"] = step.component
     span["name"] = clean_name(record.name)
     span["kind"] = step.kind
-    attributes: dict[str, Any] = {}
-    started, ended = _seconds(record.start, last), _seconds(record.end, last)
-    if started is None or ended is None:
+    start, end = record.start, record.end
+    if _FIRST_TIME <= start <= last:
+        span["started_at"] = start // 1_000 / 1e6
+    else:
         facts.absent["time"] = "no_time"
-    _put(span, "started_at", started)
-    _put(span, "ended_at", ended)
+    if _FIRST_TIME <= end <= last:
+        span["ended_at"] = end // 1_000 / 1e6
+    else:
+        facts.absent["time"] = "no_time"
     span["status"] = "error" if facts.is_error else "ok"
-    _put(span, "error_type", facts.error_type)
-    _put(span, "model", facts.model)
-    _put(span, "tier", step.tier)
-    _put(span, "input", facts.input)
-    _put(span, "output", facts.output)
+    if facts.error_type is not None:
+        span["error_type"] = facts.error_type
+    if (model := facts.model) is not None:
+        span["model"] = model
+    if step.tier is not None:
+        span["tier"] = step.tier
+    if facts.input is not None:
+        span["input"] = facts.input
+    if facts.output is not None:
+        span["output"] = facts.output
+    attributes: dict[str, Any] = {}
     usage: dict[str, Any] = {}
-    _put(usage, "input_tokens", facts.input_tokens)
-    _put(usage, "output_tokens", facts.output_tokens)
-    _put(usage, "cost_usd", facts.cost)
-    for name in _COUNTS:
-        if name in found and (count := parsed(found[name])):
-            attributes[name] = count
-    if step.is_wrapper:
-        for name, value in usage.items():
-            attributes[f"reported_{name}"] = value
-    elif usage:
-        span["usage"] = usage
+    if facts.input_tokens is not None:
+        usage["input_tokens"] = facts.input_tokens
+    if facts.output_tokens is not None:
+        usage["output_tokens"] = facts.output_tokens
+    if facts.cost is not None:
+        usage["cost_usd"] = facts.cost
+    if usage:
+        for name in _COUNTS:
+            if name in found and (count := parsed(found[name])):
+                attributes[name] = count
+        if step.is_wrapper:
+            for name, value in usage.items():
+                attributes[f"reported_{name}"] = value
+        else:
+            span["usage"] = usage
     if "finish_reason" in found and (reason := _finish_reason(found["finish_reason"])) is not None:
         attributes["finish_reason"] = reason
     if "tool_id" in found:
@@ -146,16 +163,17 @@ def _span(step: TraceStep, last: int, rules: TraceRules) -> dict[str, Any]:
         attributes["documents"] = compact_text(documents)
     if record.links:
         attributes["links"] = [f"{trace_id}/{span_id}" for trace_id, span_id in record.links[:_MOST_METADATA]]
-    for field, reason in sorted(facts.absent.items()):
-        attributes[f"absent.{field}"] = reason
+    if facts.absent:
+        for field, reason in sorted(facts.absent.items()):
+            attributes[f"absent.{field}"] = reason
     for key, value in facts.own.items():
         if (flat := _flat(value)) is not None:
             attributes.setdefault(key[:200], flat)
-    if rules.mapping is not None:
+    if rules.picks:
         for name, value in rules.picked(step).items():
             attributes[name] = _flat(value)
-        if rules.mapping.keep_raw:
-            attributes |= {f"raw.{name}": compact_text(found[name]) for name in ("input", "output") if name in found}
+    if rules.mapping is not None and rules.mapping.keep_raw:
+        attributes |= {f"raw.{name}": compact_text(found[name]) for name in ("input", "output") if name in found}
     if attributes:
         span["attributes"] = attributes
     return span

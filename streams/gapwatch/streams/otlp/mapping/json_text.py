@@ -13,6 +13,9 @@ _LIBRARY_JSON = re.compile(
 )
 
 
+_JSON_STARTS = ("{", "[", '"')
+
+
 def compact_text(value: Any) -> str:
     """Return a value as compact JSON; a text as it is."""
     if isinstance(value, str):
@@ -25,7 +28,7 @@ def compact_text(value: Any) -> str:
 
 def parsed(value: Any) -> Any:
     """Return the JSON in a text, or the value as it is; a text that only looks like JSON stays a text."""
-    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
+    if isinstance(value, str) and value[:1] in _JSON_STARTS:
         try:
             return orjson.loads(value)
         except (ValueError, RecursionError):
@@ -33,14 +36,15 @@ def parsed(value: Any) -> Any:
     return value
 
 
-def is_cut(value: Any, *, is_answer: bool = False) -> bool:
+def is_cut(value: Any, content: Any, *, is_answer: bool = False) -> bool:
     """Return whether a text is JSON that ends in the middle, as the limits of an SDK cut it.
 
     Args:
         value: The text.
+        content: What `parsed` returned of it.
         is_answer: Whether a model may have written it: then only JSON counts that a library put around the answer.
     """
-    if not isinstance(value, str) or value[:2] not in ('{"', "[{", '["', "[["):
+    if content is not value or not isinstance(value, str) or value[:2] not in ('{"', "[{", '["', "[["):
         return False
     if is_answer and not _LIBRARY_JSON.match(value):
         return False

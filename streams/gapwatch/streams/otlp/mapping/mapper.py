@@ -109,7 +109,7 @@ class TraceMapper:
         steps = tree_of(facts)
         settle_calls(steps, self._table)
         for step in steps:
-            if step.facts.kind is None and (step.children or step.parent is None):
+            if step.facts.kind is None and (step.has_children or step.parent is None):
                 step.kind = "other" if step.facts.is_infrastructure else "chain"
         name_steps(steps, self._table)
         return steps

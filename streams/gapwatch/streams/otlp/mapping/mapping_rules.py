@@ -32,10 +32,16 @@ class TraceRules:
     Args:
         pipeline: Name of the pipeline.
         mapping: Its mapping; None without one.
+
+    Attributes:
+        pipeline: Name of the pipeline.
+        mapping: Its mapping; None without one.
+        picks: Whether the mapping takes attributes.
     """
 
     def __init__(self, pipeline: str, mapping: SpanMapping | None) -> None:
         self.pipeline, self.mapping = pipeline, mapping
+        self.picks = mapping is not None and bool(mapping.attributes)
 
     def set_components(self, steps: Sequence[TraceStep]) -> None:
         """Set the components that the rules name."""

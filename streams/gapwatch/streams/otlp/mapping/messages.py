@@ -25,14 +25,14 @@ _TEXT_PARTS = ("text", "input_text", "output_text", "reasoning_text")
 _DEEPEST = 8
 
 
-def model_input(value: Any, system: Any = None) -> str | None:
+def model_input(value: Any, content: Any, system: Any = None) -> str | None:
     """Return the input of a model call in its normal form.
 
     Args:
         value: What a library wrote: messages, an object with messages, a text.
+        content: What `parsed` returned of it; so in the functions below.
         system: System instructions that are apart from the messages.
     """
-    content = parsed(value)
     messages = _messages(content)
     if messages is None:
         text = None if content is None else compact_text(value)
@@ -44,9 +44,8 @@ def model_input(value: Any, system: Any = None) -> str | None:
     return orjson.dumps(messages).decode()
 
 
-def model_output(value: Any) -> tuple[str | None, bool]:
+def model_output(value: Any, content: Any) -> tuple[str | None, bool]:
     """Return the output of a model call in its normal form, and whether an answer was found in it."""
-    content = parsed(value)
     answer = _answer(content, 0, False)
     if answer is not None:
         return answer, True
@@ -55,21 +54,20 @@ def model_output(value: Any) -> tuple[str | None, bool]:
     return compact_text(value), isinstance(content, str) and bool(content)
 
 
-def agent_input(value: Any) -> str | None:
+def agent_input(value: Any, content: Any) -> str | None:
     """Return the input of an agent: messages in their normal form, or else what `step_value` returns."""
-    found = _messages(parsed(value))
-    return step_value(value) if found is None else orjson.dumps(found).decode()
+    found = _messages(content)
+    return step_value(value, content) if found is None else orjson.dumps(found).decode()
 
 
-def agent_output(value: Any) -> str | None:
+def agent_output(value: Any, content: Any) -> str | None:
     """Return the output of an agent: the text of its last answer, or else what `step_value` returns."""
-    answer = _answer(parsed(value), 0, False)
-    return step_value(value) if answer is None else answer
+    answer = _answer(content, 0, False)
+    return step_value(value, content) if answer is None else answer
 
 
-def step_value(value: Any) -> str | None:
+def step_value(value: Any, content: Any) -> str | None:
     """Return input or output of a step that is no model call: the one argument of a call, the content of a result."""
-    content = parsed(value)
     if isinstance(content, dict):
         content = _unwrapped(content)
         return None if content is None else compact_text(content)
@@ -78,9 +76,9 @@ def step_value(value: Any) -> str | None:
     return compact_text(value)
 
 
-def answered_usage(value: Any) -> dict[str, Any] | None:
+def answered_usage(content: Any) -> dict[str, Any] | None:
     """Return the object of token counts that a provider's reply, or a framework's around it, has in it."""
-    return _usage(parsed(value), 0)
+    return _usage(content, 0)
 
 
 def indexed_messages(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:

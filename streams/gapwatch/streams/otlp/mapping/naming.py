@@ -16,6 +16,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _OPERATIONS = ("invoke_agent ", "create_agent ", "execute_tool ", "execute_task ", "invoke_workflow ")
 _SUFFIXES = (".workflow", ".task", ".agent", ".tool")
 _CLIENT = 3  # span kind
+#: Characters of a name for which the answer is remembered.
+_LONGEST_KEY = 200
 
 
 @lru_cache(20_000)
@@ -50,9 +52,22 @@ def _inherited(step: TraceStep) -> str | None:
 
 def _own_name(step: TraceStep, table: ConventionTable) -> str | None:
     facts = step.facts
-    given = facts.found.get("component")
+    given, model = facts.found.get("component"), facts.found.get("model")
     if isinstance(given, str) and given.strip():
         return clean_name(given)
+    record = facts.record
+    key = (record.name, facts.kind, facts.scope, model, record.kind == _CLIENT, facts.is_infrastructure)
+    try:
+        return table.known_names[key]
+    except (KeyError, TypeError):
+        name = _name_by_rules(step, table)
+        if isinstance(model, str | None) and len(record.name) < _LONGEST_KEY:
+            table.known_names[key] = name
+        return name
+
+
+def _name_by_rules(step: TraceStep, table: ConventionTable) -> str | None:
+    facts = step.facts
     name = facts.record.name
     if facts.kind in MODEL_KINDS:
         return None if _is_made_for_client(step, table) else clean_name(name)

@@ -13,15 +13,12 @@ from gapwatch.streams.otlp.mapping.json_text import is_cut, parsed
 
 #: Kinds whose spans are calls of a model; nested or doubled ones are one call.
 MODEL_KINDS = ("llm", "embedding", "rerank")
-#: Fields whose keys are of no one convention.
-_SHARED_FIELDS = ("session_id", "user_id", "tags", "metadata", "metadata_member", "environment", "release")
 #: Attributes of the pipeline's own that a step keeps, and characters of a text among them.
 MOST_OWN, MOST_OWN_CHARACTERS = 32, 2_000
 #: Characters of an input or an output. A longer one is absent.
 MOST_CHARACTERS = 1_000_000
 
 _CLIENT = 3  # span kind
-_SCRUBBED = re.compile(r"\[Scrubbed due to .*\]$")
 _CLASS_REPR = re.compile(r"<class '([^']+)'>$")
 _TYPE_AT_START = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Warning|Interrupt|Exit))(?::|$)")
 _RESPONSE_ID = re.compile(r'\{"id": ?"([^"]{6,100})"')
@@ -99,38 +96,41 @@ class SpanFacts:
     def read_content(self) -> None:
         """Bring input and output into their normal form; after the log records were joined."""
         found, kind = self.found, self.kind
-        for field in ("input", "output"):
-            members = self.indexed.get(field)
-            if members is not None:
-                found[field] = messages.indexed_messages(members[1])
-                if self.record.dropped and field == "input":
-                    del found[field]
-                    self.absent[field] = "truncated"
+        if self.indexed:
+            for field in ("input", "output"):
+                members = self.indexed.get(field)
+                if members is not None:
+                    found[field] = messages.indexed_messages(members[1])
+                    if self.record.dropped and field == "input":
+                        del found[field]
+                        self.absent[field] = "truncated"
         value = found.get("input")
         if value is not None:
-            if is_cut(value):
+            content = parsed(value)
+            if content is value and is_cut(value, content):
                 self.absent["input"] = "truncated"
             elif kind == "llm":
-                self.input = messages.model_input(value, found.get("system"))
+                self.input = messages.model_input(value, content, found.get("system"))
             elif kind == "agent":
-                self.input = messages.agent_input(value)
+                self.input = messages.agent_input(value, content)
             else:
-                self.input = messages.step_value(value)
+                self.input = messages.step_value(value, content)
         value = found.get("output")
         if kind == "embedding":
             if value is not None:
                 self.absent["output"] = "vectors"
         elif value is not None:
-            if is_cut(value, is_answer=kind in ("llm", "agent")):
+            content = parsed(value)
+            if content is value and is_cut(value, content, is_answer=kind in ("llm", "agent")):
                 self.absent["output"] = "truncated"
             elif kind == "llm":
-                self.output, self.has_answer = messages.model_output(value)
+                self.output, self.has_answer = messages.model_output(value, content)
                 if self.input_tokens is None and self.output_tokens is None and isinstance(value, str):
-                    self._take_usage(messages.answered_usage(value))
+                    self._take_usage(messages.answered_usage(content))
             elif kind == "agent":
-                self.output = messages.agent_output(value)
+                self.output = messages.agent_output(value, content)
             else:
-                self.output = messages.step_value(value)
+                self.output = messages.step_value(value, content)
         elif self.record.dropped:
             self.absent["output"] = "truncated"
         if "finish_reason" in found:
@@ -183,7 +183,7 @@ class SpanFacts:
         return value.strip('"') or None if isinstance(value, str) else None
 
     def _read(self, table: ConventionTable) -> None:
-        meanings, found = table.meanings, self.found
+        meanings, found, indexed = table.meanings, self.found, self.indexed
         ranks: dict[str, int] = {}
         first, says_kind = 1 << 30, False
         for key, value in self.record.attributes.items():
@@ -195,7 +195,20 @@ class SpanFacts:
                 elif meaning.wanted and value is not None and len(self.own) < MOST_OWN:
                     self.own[key] = value
                 continue
-            if value is None or value == "" or (isinstance(value, str) and _SCRUBBED.match(value)):
+            if not value and (value is None or value == ""):
+                continue
+            if meaning.member is not None:
+                if field == "metadata_member":
+                    self.metadata[meaning.member] = value
+                    continue
+                rank = meaning.rank
+                known = indexed.get(field)
+                if known is None or rank < known[0]:
+                    known = indexed[field] = (rank, [])
+                if rank == known[0]:
+                    known[1].append((meaning.member, value))
+                if rank < first and not says_kind:
+                    first, self.convention = rank, meaning.convention
                 continue
             rank = meaning.rank
             if field == "kind":
@@ -204,38 +217,31 @@ class SpanFacts:
                     if meaning.convention == GENERAL and isinstance(value, str):
                         self.own[key] = value
                     continue
-                value = kind
-            elif field == "metadata_member":
-                self.metadata[meaning.member or key] = value
-                rank = first
-            elif meaning.member is not None and field != "aggregated":
-                known = self.indexed.get(field)
-                if known is None or rank < known[0]:
-                    known = self.indexed[field] = (rank, [])
-                if rank == known[0]:
-                    known[1].append((meaning.member, value))
-                value = None
-            if field == "kind" and (not says_kind or rank < first):
-                says_kind, first, self.convention = True, rank, meaning.convention
-            elif not says_kind and rank < first and field not in _SHARED_FIELDS and meaning.convention != GENERAL:
+                if not says_kind or rank < first:
+                    says_kind, first, self.convention, self.kind = True, rank, meaning.convention, kind
+                continue
+            if rank >= ranks.get(field, 1 << 30):
+                continue
+            if isinstance(value, str) and value[:9] == "[Scrubbed":  # a library blanks what looks like a secret
+                continue
+            found[field], ranks[field] = value, rank
+            if rank < first and not says_kind and meaning.names_convention:
                 first, self.convention = rank, meaning.convention
-            if value is not None and rank < ranks.get(field, 1 << 30):
-                found[field], ranks[field] = value, rank
-        for field, (rank, _) in list(self.indexed.items()):
-            if ranks.get(field, 1 << 30) < rank:
-                del self.indexed[field]
-        self.kind = found.pop("kind", None)
+        if indexed:
+            for field, (rank, _) in list(indexed.items()):
+                if ranks.get(field, 1 << 30) < rank:
+                    del indexed[field]
 
     def _read_error(self) -> None:
         record, found = self.record, self.found
-        level = found.get("level")
-        self.is_error = record.is_error or (isinstance(level, str) and level.strip('"').upper() == "ERROR")
         self.error_type = None
         given = found.get("error_type")
-        if not self.is_error and given is not None and self.kind is not None:
-            self.is_error = True
+        self.is_error = record.is_error or (given is not None and self.kind is not None)
         if not self.is_error:
-            return
+            level = found.get("level")
+            self.is_error = isinstance(level, str) and level.strip('"').upper() == "ERROR"
+            if not self.is_error:
+                return
         name = given if isinstance(given, str) else None
         if name is None:
             for event, _, attributes in record.events:
@@ -250,17 +256,20 @@ class SpanFacts:
 
     def _read_numbers(self) -> None:
         found = self.found
-        self.input_tokens, self.output_tokens = _count(found.get("input_tokens")), _count(found.get("output_tokens"))
+        self.input_tokens = _count(found["input_tokens"]) if "input_tokens" in found else None
+        self.output_tokens = _count(found["output_tokens"]) if "output_tokens" in found else None
         if "usage" in found:
             usage = parsed(found["usage"])
             self._take_usage(usage if isinstance(usage, dict) else None)
-        cost = _number(found.get("cost_usd"))
-        if cost is None and "cost" in found:
-            details = parsed(found["cost"])
-            if isinstance(details, dict):
-                cost = _number(details.get("total", details.get("total_cost")))
-        # A price that is not known is written as 0 by several libraries.
-        self.cost = cost if cost else None
+        self.cost = None
+        if "cost_usd" in found or "cost" in found:
+            cost = _number(found.get("cost_usd"))
+            if cost is None and "cost" in found:
+                details = parsed(found["cost"])
+                if isinstance(details, dict):
+                    cost = _number(details.get("total", details.get("total_cost")))
+            # A price that is not known is written as 0 by several libraries.
+            self.cost = cost or None
 
     def _take_usage(self, usage: dict[str, Any] | None) -> None:
         """Take the counts of an object: either the provider's, or parts that add up (`input`, `input_cache_read`)."""
@@ -372,6 +381,8 @@ def _number(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int | None:
+    if type(value) is int and value >= 0:
+        return value
     number = _number(value)
     return None if number is None else int(number)
 
