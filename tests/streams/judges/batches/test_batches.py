@@ -205,16 +205,22 @@ def test_a_batch_that_runs_longer_than_the_provider_answers_is_continued_by_the_
     assert money(store)[0] == pytest.approx(5 * USD)
 
 
-def test_a_cap_ends_requests_before_they_are_sent(tmp_path: Path) -> None:
+def test_a_cap_is_spent_by_one_batch_after_another_and_then_ends_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gapwatch.streams.judges.batches.batch_lane._MONEY_SECONDS", 0.1)
     store, portfolio = stored(tmp_path, 40)
     server = BatchServer(lambda n, body: verdict_text(body))
     with served_batches(server) as url:
-        settings = JudgeSettings.model_validate(settings_of(url, "openai") | {"usd_per_week": {"faithful": 0.1}})
+        settings = JudgeSettings.model_validate(settings_of(url, "openai") | {"usd_per_week": {"faithful": 0.03}})
         with Store.open(store) as opened:
             price = (PRICE["input"] / 1e6, PRICE["output"] / 1e6)
             judge_store(opened, [portfolio], ModelAccess(settings, model_maker(settings), lambda model: price))
     found = states(store, "faithful")
 
     assert set(found) == {"pass", "shed_budget"} and sum(found.values()) == 40
-    assert money(store)[1] <= 0.1
+    assert imbalance_of(store) == 0
+    # The longest reply is reserved: six times what an answer costs, so some of the cap is left.
+    assert 0.6 * 0.03 < money(store)[0] <= money(store)[1] + 1e-9 <= 0.03 + 1e-9
     assert server.answered == found["pass"]
+    assert len(server.batches) > 1

@@ -19,18 +19,19 @@ from gapwatch.scorers.judges.chat_model import ModelFailure
 from gapwatch.scorers.judges.fence import NONCE_DIGITS
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.sinks.verdicts.batch_journal import DONE, PLANNED, SENT, BatchItem, BatchJournal, JournaledBatch
-from gapwatch.sinks.verdicts.budget_leases import Lease
 from gapwatch.sinks.verdicts.open_requests import WaitingRequest
 from gapwatch.streams.judges.batches.batch_api import BatchApi
 from gapwatch.streams.judges.batches.batch_items import FINAL_FAILURES, BatchItems, PreparedItem, custom_id_of
 from gapwatch.streams.judges.calls.judging import Judging
 from gapwatch.streams.judges.calls.pool import Deliver, NextRequest
-from gapwatch.streams.judges.calls.wallet import Wallet
+from gapwatch.streams.judges.calls.wallet import Reservation, Wallet
 from gapwatch.streams.judges.settings import ProviderSettings
 
 log = logging.getLogger("gapwatch.judges")
 T = TypeVar("T")
 
+#: Seconds for which a batch waits for money before it goes with the requests that it has.
+_MONEY_SECONDS = 2.0
 #: Most seconds that a provider gets to list a batch that it was sent before a restart.
 _SETTLE_SECONDS = 10.0
 
@@ -78,7 +79,10 @@ class BatchLane:
         self._under_way: set[str] = set()
         self._known: set[str] = set()
         self._delivering = asyncio.Lock()
-        self._leases: dict[str, tuple[Lease, float]] = {}
+        self._reserved: dict[str, Reservation] = {}
+        self._hoping: set[asyncio.Task[Reservation | None]] = set()
+        #: Requests that wait until a batch returns money.
+        self._unpaid: list[str] = []
         self._main: asyncio.Task[None] | None = None
         self._pending: asyncio.Future[WaitingRequest | None] | None = None
         self._is_stopped = False
@@ -102,7 +106,7 @@ class BatchLane:
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         finally:
-            tasks = [task for task in (self._main, self._pending) if task is not None]
+            tasks = [task for task in (self._main, self._pending, *self._hoping) if task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -165,7 +169,7 @@ class BatchLane:
     async def _answer(self, group: Sequence[WaitingRequest]) -> None:
         prepared: list[PreparedItem] = []
         ended: list[Judgement] = []
-        for waiting in group:
+        for at, waiting in enumerate(group):
             before = self._attempts.get(waiting.id)
             item = BatchItem(waiting.id, secrets.token_hex(NONCE_DIGITS // 2))
             if before is not None:
@@ -173,13 +177,21 @@ class BatchLane:
             made = self._items.prepare(waiting, item)
             if isinstance(made, Judgement):
                 ended.append(made)
-            elif await self._reserve(made):
+                continue
+            has_money = await self._reserve(made, waits=bool(prepared or self._under_way))
+            if has_money is None:
+                # The money is with batches under way, and a part of it comes back when they end.
+                self._unpaid += [later.id for later in group[at:]]
+                break
+            if has_money:
                 prepared.append(made)
             else:
                 paid = item.paid
                 ended.append(Judgement(item.id, "shed_budget", reason="budget", calls=paid, **made.pinned))
         await self._deliver(ended)
         if not prepared:
+            if not self._under_way:  # the last batch has ended while this one waited for money
+                self._retry_unpaid()
             return
         key = secrets.token_hex(8)
         items = tuple(one.item for one in prepared)
@@ -265,11 +277,12 @@ class BatchLane:
             else:
                 judgements.append(read)
         await self._deliver(judgements)
-        await self._settle(items, {j.id: sum(c.usd for c in j.calls) for j in judgements}, again)
+        self._settle(items, {j.id: sum(c.usd for c in j.calls) for j in judgements}, again)
         await self._write(key, DONE, provider_id, again)
         self._attempts |= {item.id: item for item in again}
         self._under_way -= set(by_item)
         self._again.extend(item.id for item in again)
+        self._retry_unpaid()
 
     async def _refused(
         self, key: str, provider_id: str | None, items: Sequence[BatchItem], failure: ModelFailure
@@ -283,9 +296,14 @@ class BatchLane:
             pinned = made.pinned if isinstance(made, PreparedItem) else {}
             ended.append(Judgement(item.id, "error", reason=str(failure)[:300], calls=item.paid, **pinned))
         await self._deliver(ended)
-        await self._settle(items, {}, [])
+        self._settle(items, {}, [])
         await self._write(key, DONE, provider_id, [])
         self._under_way -= set(by_item)
+        self._retry_unpaid()
+
+    def _retry_unpaid(self) -> None:
+        self._again.extend(self._unpaid)
+        self._unpaid.clear()
 
     # --- store and money
 
@@ -300,24 +318,38 @@ class BatchLane:
             async with self._delivering:
                 await self._deliver_batch(judgements)
 
-    async def _reserve(self, one: PreparedItem) -> bool:
+    async def _reserve(self, one: PreparedItem, waits: bool) -> bool | None:
+        """Set money aside for a request; False if the cap does not allow it, None if only batches can return some."""
         if self._wallet is None:
             return True
         price = one.question.price
-        worst = price.worst(one.call)
-        lease = await self._wallet.reserve(price.portfolio, price.metric, worst)
-        if lease is not None:
-            self._leases[one.item.id] = (lease, worst)
-        return lease is not None
+        asking = asyncio.create_task(self._wallet.reserve(price.portfolio, price.metric, price.worst(one.call)))
+        # Calls under way return money within a minute or so, for which the wallet waits; batches within a day.
+        done, _ = await asyncio.wait({asking}, timeout=_MONEY_SECONDS if waits else None)
+        if not done:
+            self._hoping.add(asking)
+            asking.add_done_callback(self._put_back)
+            return None
+        reservation = asking.result()
+        if reservation is not None:
+            self._reserved[one.item.id] = reservation
+        return reservation is not None
 
-    async def _settle(self, items: Iterable[BatchItem], usd: dict[str, float], again: Sequence[BatchItem]) -> None:
+    def _put_back(self, asking: asyncio.Task[Reservation | None]) -> None:
+        """Return money that came too late."""
+        self._hoping.discard(asking)
+        if not asking.cancelled() and not asking.exception() and (late := asking.result()) is not None:
+            assert self._wallet is not None
+            self._wallet.put_back(late, 0.0)
+
+    def _settle(self, items: Iterable[BatchItem], usd: dict[str, float], again: Sequence[BatchItem]) -> None:
         """Return what was set aside and not spent; what another process set aside counts as spent."""
         spent = usd | {item.id: sum(call.usd for call in item.paid) for item in again}
         for item in items:
-            held = self._leases.pop(item.id, None)
+            held = self._reserved.pop(item.id, None)
             if held is not None and self._wallet is not None:
                 before = sum(call.usd for call in item.paid)
-                await self._wallet.put_back(*held, max(spent.get(item.id, 0.0) - before, 0.0))
+                self._wallet.put_back(held, max(spent.get(item.id, 0.0) - before, 0.0))
 
     async def _patiently(self, step: Callable[[], Awaitable[T]], key: str) -> T:
         """Return the result of a step, repeated while the provider fails.
