@@ -32,7 +32,7 @@ OF_NO_USE = {
     "pretty": ("t.json", json.dumps(TRACES[0], indent=2), "over several lines, not one object a line; turn it into"),
     "several pretty": ("t.json", "\n".join(json.dumps(t, indent=2) for t in TRACES), "jq -c . t.json > t.jsonl"),
     "wrapped": ("t.json", json.dumps({"data": TRACES}), "turn the list into lines: jq -c '.data[]' t.json"),
-    "otlp": ("t.json", json.dumps(OTLP), "is OTLP JSON of OpenTelemetry, which Gapwatch does not read"),
+    "otlp": ("t.json", json.dumps(OTLP), "is OTLP JSON of OpenTelemetry"),
     "pretty otlp": ("t.json", json.dumps(OTLP, indent=2), "is OTLP JSON of OpenTelemetry"),
     "other objects": ("t.jsonl", '{"id": 1, "input": "a"}\n', "objects that are no traces (they have id, input)"),
     "numbers": ("t.jsonl", "1\n2\n", f"is text without a JSON object; {WANTED}"),

@@ -1,4 +1,4 @@
-"""Reads files of spans: requests as captured, what a Collector's file exporter wrote, values of a topic."""
+"""Reads files of spans: requests as captured, what a Collector wrote, values of a topic, what others exported."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import zstandard
 
 from gapwatch.scorers.errors import SourceError
 from gapwatch.streams.otlp.decoding.raw_items import is_json
+from gapwatch.streams.otlp.files.exports import export_requests
 from gapwatch.streams.sources.file_source import ByteStream, decompressed, open_source
 
 #: Bytes at the beginning of a file by which it is recognised.
@@ -22,6 +23,14 @@ _HEAD_BYTES = 64 << 10
 #: Bytes of a line or a message, at most.
 _MOST_BYTES = 512 << 20
 _READ_BYTES = 1 << 20
+#: Keys at the beginning of a long line by which an exported trace is recognised.
+_EXPORT_MARKS = (
+    b'"observations":',
+    b'"projectId":',
+    b'"trace_metadata":',
+    b'"request_metadata":',
+    b'"context.trace_id":',
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +71,9 @@ def read_span_file(path: str) -> Iterator[FileRequest]:
     """Yield the requests of a file of spans, in their order.
 
     Forms: JSON lines of a Collector's file exporter (`resourceSpans`, `resourceLogs`); its protobuf form, each message
-    behind four bytes of its size; JSON lines with `body` or `value` in base64, beside `path` and `headers` of an HTTP
-    request or the `topic` of a record. Plain, gzip or zstd.
+    behind four bytes of its size; exported traces of Langfuse, Phoenix and MLflow, one a line; JSON lines with `body`
+    or `value` in base64, beside `path` and `headers` of an HTTP request or the `topic` of a record. Plain, gzip or
+    zstd.
 
     Raises:
         SourceError: The file is missing, holds no spans, or a line of it cannot be read.
@@ -100,9 +110,13 @@ def _form(head: bytes) -> str | None:
             first = orjson.loads(line)
         except orjson.JSONDecodeError:
             # A line that is longer than the head: the keys of a capture come before its body.
+            if any(mark in line[:4_000] for mark in _EXPORT_MARKS):
+                return "lines"
             has_body = b'"body":' in line[:4_000] or b'"value":' in line[:4_000]
             has_place = b'"path":' in line[:4_000] or b'"topic":' in line[:4_000]
             return "lines" if has_body and has_place and b'"trace_id"' not in line[:4_000] else None
+        if isinstance(first, dict) and "spans" not in first and export_requests(first) is not None:
+            return "lines"
         is_span_line = isinstance(first, dict) and any(isinstance(first.get(key), str) for key in ("body", "value"))
         return "lines" if is_span_line and ("path" in first or "topic" in first) else None
     # The size of the first message, then the message, which begins with its first resource.
@@ -159,6 +173,11 @@ def _requests(path: str, number: int, line: bytes) -> Iterator[FileRequest]:
         raise SourceError(f"{path}, line {number}: is no JSON object")
     if "resourceSpans" in record or "resourceLogs" in record:
         yield FileRequest("logs" if "resourceLogs" in record else "traces", True, text)
+        return
+    exported = None if "body" in record or "value" in record else export_requests(record)
+    if exported is not None:
+        for request in exported:
+            yield FileRequest("traces", True, request)
         return
     body = record.get("body", record.get("value"))
     if not isinstance(body, str):

@@ -192,9 +192,8 @@ _CALL_PARTS = ("tool_call", "tool-call", "tool_use", "function_call", "toolUse")
 
 def _tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return name and arguments of the tools that a message calls."""
-    calls = message.get("tool_calls") or message.get("toolCalls") or []
-    if isinstance(calls, dict):
-        calls = list(calls.values())
+    calls = parsed(message.get("tool_calls") or message.get("toolCalls") or [])
+    calls = list(calls.values()) if isinstance(calls, dict) else calls if isinstance(calls, list) else []
     for content in (message.get("parts"), message.get("content")):
         if isinstance(content, list):
             calls = [*calls, *(p for p in content if isinstance(p, dict) and p.get("type") in _CALL_PARTS)]

@@ -15,6 +15,7 @@ _UUID = re.compile(r"[-_:. ]?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _OPERATIONS = ("invoke_agent ", "create_agent ", "execute_tool ", "execute_task ", "invoke_workflow ")
 _SUFFIXES = (".workflow", ".task", ".agent", ".tool")
+_NO_NAME = "unnamed"
 _CLIENT = 3  # span kind
 #: Characters of a name for which the answer is remembered.
 _LONGEST_KEY = 200
@@ -24,7 +25,7 @@ _LONGEST_KEY = 200
 def clean_name(name: str) -> str:
     """Return a name without ids and control characters, cut to `MOST_CHARACTERS`."""
     text = _CONTROL.sub(" ", name[: 8 * MOST_CHARACTERS])
-    return _UUID.sub("", text).strip()[:MOST_CHARACTERS] or "unnamed"
+    return _UUID.sub("", text).strip()[:MOST_CHARACTERS] or _NO_NAME
 
 
 def name_steps(steps: list[TraceStep], table: ConventionTable) -> None:
@@ -53,8 +54,8 @@ def _inherited(step: TraceStep) -> str | None:
 def _own_name(step: TraceStep, table: ConventionTable) -> str | None:
     facts = step.facts
     given, model = facts.found.get("component"), facts.found.get("model")
-    if isinstance(given, str) and given.strip():
-        return clean_name(given)
+    if isinstance(given, str) and (cleaned := clean_name(given)) != _NO_NAME:  # an id alone is no name
+        return cleaned
     record = facts.record
     key = (record.name, facts.kind, facts.scope, model, record.kind == _CLIENT, facts.is_infrastructure)
     try:
@@ -82,7 +83,8 @@ def _name_by_rules(step: TraceStep, table: ConventionTable) -> str | None:
                 return None
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
-    return clean_name(name)
+    cleaned = clean_name(name)
+    return None if cleaned == _NO_NAME else cleaned
 
 
 def _is_made_for_client(step: TraceStep, table: ConventionTable) -> bool:
