@@ -64,6 +64,7 @@ class SpoolAssembly:
         self._journal = CommitJournal(folder / "commits")
         last = self._journal.last
         if last.read > spool.end or last.held < spool.first:
+            self._journal.close()
             raise UsageError(
                 f"{folder}: the journal continues at position {last.held} to {last.read} of the spool, which has "
                 f"{spool.first} to {spool.end}; restore the folder from a backup, or delete all of it"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gapwatch.scorers.errors import GapwatchError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.sinks.store.ledger import CONSUMED
@@ -122,7 +123,13 @@ class SpoolFeed:
         self._spool = Spool(folder / "spool")
         clock = LogClock(self._spool.last_clock)
         self._assembler = Assembler(TraceMapper.of(portfolios), options.rules)
-        self._assembly = SpoolAssembly(folder, self._spool, self._assembler, self._horizon, self._committed, at_step)
+        try:
+            self._assembly = SpoolAssembly(
+                folder, self._spool, self._assembler, self._horizon, self._committed, at_step
+            )
+        except GapwatchError:
+            self._spool.close()
+            raise
         self._intake = SpoolIntake(self._spool, clock, check_request, lambda: self._assembly.read, self._assembly.wake)
         self._receivers: list[HttpReceiver | GrpcReceiver] = []
         self._http = None if options.http is None else HttpReceiver(options.http, self._intake)
