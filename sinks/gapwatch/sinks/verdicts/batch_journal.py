@@ -1,7 +1,7 @@
 """Journal of the batches that judges gave to providers: written before each step, so that a restart continues.
 
 A batch is `planned` before anything is sent, `sent` when the provider's id of it is known, and `done` when its results
-are stored. Rows are only appended; the last one of a batch holds.
+are stored. The last row of a batch holds; that of a batch which is done replaces the others.
 """
 
 from __future__ import annotations
@@ -85,7 +85,13 @@ class BatchJournal:
             "items": orjson.dumps([asdict(item) for item in items]),
             "at": datetime.now(UTC).replace(tzinfo=None),
         }  # fmt: skip
-        self._store.change("writing down a batch of judges", lambda con: insert_row(con, "judge_batches", row))
+
+        def write(con: duckdb.DuckDBPyConnection) -> None:
+            if state == DONE:  # nothing asks for its former states any more
+                con.execute("DELETE FROM internal.judge_batches WHERE batch = ?", [key])
+            insert_row(con, "judge_batches", row)
+
+        self._store.change("writing down a batch of judges", write)
 
     def batches(self, lane: str) -> list[JournaledBatch]:
         """Return the last state of every batch of a lane, in the order in which they were planned."""

@@ -66,7 +66,9 @@ def text_in(body: dict[str, Any]) -> str:
 def money(store: Path) -> tuple[float, float]:
     """What calls cost, and what was set aside for them."""
     ((usd, aside),) = query(
-        store, "SELECT (SELECT sum(usd) FROM judge_calls), (SELECT sum(usd) FROM internal.judge_money)"
+        store,
+        """SELECT (SELECT coalesce(sum(usd), 0) FROM judge_calls),
+        (SELECT coalesce(sum(usd), 0) FROM internal.judge_money)""",
     )
     return usd, aside
 
@@ -123,6 +125,28 @@ def test_what_has_no_answer_is_asked_again_and_what_is_refused_ends(tmp_path: Pa
     # The answer that was not JSON was paid, too.
     assert server.answered == 9
     assert money(store) == (pytest.approx(9 * USD), pytest.approx(9 * USD))
+
+
+@pytest.mark.parametrize(("code", "ends"), [("token_limit_exceeded", {"pass": 4}), ("invalid_json_line", {"error": 4})])
+def test_a_failed_batch_is_given_again_if_the_provider_only_lacked_room(tmp_path: Path, code: str, ends: Any) -> None:
+    store, portfolio = stored(tmp_path, 4)
+    server = BatchServer(lambda n, body: verdict_text(body))
+
+    def fail_first(step: str) -> None:
+        if step == "created" and len(server.batches) == 1:
+            failed = {"last": "failed", "errors": {"data": [{"code": code, "message": "-"}]}, "output_file_id": None}
+            server.batches["batch_0"] |= failed
+
+    server.at = fail_first
+    with served_batches(server) as url:
+        judged(store, portfolio, url, "openai")
+
+    assert states(store, "faithful") == ends
+    assert imbalance_of(store) == 0
+    paid = 4 * USD if "pass" in ends else 0.0
+    assert money(store) == (pytest.approx(paid), pytest.approx(paid))
+    (rows,) = query(store, "SELECT count(*), bool_and(state = 'done') FROM internal.judge_batches")
+    assert rows == (len(server.batches), True)
 
 
 #: Where the judge is killed: step of the server, and how often the step was reached before.

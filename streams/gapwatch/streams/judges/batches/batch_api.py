@@ -35,6 +35,10 @@ class BatchAnswer:
     failure: ModelFailure | None = None
 
 
+class BatchPostponed(Exception):  # noqa: N818 - an answer that every caller handles
+    """The provider has too much work to begin with a batch; nothing of it was done."""
+
+
 class BatchApi(Protocol):
     """Batch interface of a provider."""
 
@@ -64,7 +68,8 @@ class BatchApi(Protocol):
         """Return the results of a batch; None while it has not ended.
 
         Raises:
-            ModelFailure: The provider did not answer.
+            ModelFailure: The provider did not answer, or refused the batch.
+            BatchPostponed: The same requests may be given again later.
         """
         ...
 

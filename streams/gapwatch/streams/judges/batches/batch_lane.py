@@ -20,7 +20,7 @@ from gapwatch.scorers.judges.fence import NONCE_DIGITS
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.sinks.verdicts.batch_journal import DONE, PLANNED, SENT, BatchItem, BatchJournal, JournaledBatch
 from gapwatch.sinks.verdicts.open_requests import WaitingRequest
-from gapwatch.streams.judges.batches.batch_api import BatchApi
+from gapwatch.streams.judges.batches.batch_api import BatchApi, BatchPostponed
 from gapwatch.streams.judges.batches.batch_items import FINAL_FAILURES, BatchItems, PreparedItem, custom_id_of
 from gapwatch.streams.judges.calls.judging import Judging
 from gapwatch.streams.judges.calls.pool import Deliver, NextRequest
@@ -260,6 +260,13 @@ class BatchLane:
             return
         except _NoPatience:
             return
+        except BatchPostponed:
+            log.warning("batch %s: the provider has no room for it now; asking again in %g s", key, self._pause)
+            self._settle(items, {}, items)
+            await self._write(key, DONE, provider_id, items)
+            await asyncio.sleep(self._pause)
+            self._ask_again(items, items)
+            return
         # The first answer counts, as the first judgement of a request does.
         by_id = {answer.custom_id: answer for answer in reversed(answers)}
         judgements: list[Judgement] = []
@@ -279,10 +286,7 @@ class BatchLane:
         await self._deliver(judgements)
         self._settle(items, {j.id: sum(c.usd for c in j.calls) for j in judgements}, again)
         await self._write(key, DONE, provider_id, again)
-        self._attempts |= {item.id: item for item in again}
-        self._under_way -= set(by_item)
-        self._again.extend(item.id for item in again)
-        self._retry_unpaid()
+        self._ask_again(items, again)
 
     async def _refused(
         self, key: str, provider_id: str | None, items: Sequence[BatchItem], failure: ModelFailure
@@ -300,6 +304,17 @@ class BatchLane:
         await self._write(key, DONE, provider_id, [])
         self._under_way -= set(by_item)
         self._retry_unpaid()
+
+    def _ask_again(self, items: Sequence[BatchItem], again: Sequence[BatchItem]) -> None:
+        """Put requests of a batch that has ended into the next one."""
+        self._attempts |= {item.id: item for item in again}
+        self._under_way -= {item.id for item in items}
+        self._again.extend(item.id for item in again)
+        self._retry_unpaid()
+
+    @property
+    def _pause(self) -> float:
+        return self._settings.batch_seconds
 
     def _retry_unpaid(self) -> None:
         self._again.extend(self._unpaid)

@@ -13,7 +13,7 @@ import orjson
 
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from gapwatch.scorers.judges.prompt import request_bytes
-from gapwatch.streams.judges.batches.batch_api import BatchAnswer, BatchHttp
+from gapwatch.streams.judges.batches.batch_api import BatchAnswer, BatchHttp, BatchPostponed
 from gapwatch.streams.judges.models.chat_completions import read_reply
 from gapwatch.streams.judges.secret import Secret
 
@@ -21,6 +21,8 @@ from gapwatch.streams.judges.secret import Secret
 _ENDPOINT = "v1/chat/completions"
 #: States of a batch that has ended; only `completed` has an answer to every request.
 _ENDED = ("completed", "failed", "expired", "cancelled")
+#: Errors of a batch that would exceed the tokens that an account may have in its queue.
+_TOO_MUCH = ("token_limit_exceeded", "rate_limit_exceeded")
 #: Most pages of the list of batches that are searched for one.
 _PAGES = 20
 
@@ -76,6 +78,9 @@ class OpenaiBatches:
         if batch.get("status") not in _ENDED:
             return None
         if batch["status"] == "failed":
+            errors = (batch.get("errors") or {}).get("data") or []
+            if errors and all(error.get("code") in _TOO_MUCH for error in errors):
+                raise BatchPostponed
             said = orjson.dumps(batch.get("errors") or {}).decode()[:200]
             raise ModelFailure("bad_request", f"the provider refused the batch: {said}")
         answers = []
