@@ -34,6 +34,7 @@ _PATTERNS = {
     ),
     r"^[a-z][a-z0-9_]*$": ("is not lower_snake_case", "lower-case letters, digits and _, a letter first"),
     r"^[1-9][0-9]{0,5}[smhdw]$": ("is not a window", "a number and s, m, h, d or w, like 1h"),
+    r"^resource\..+$": ("is no attribute of a resource", "resource.<key>, like resource.service.name"),
     r"^[A-Za-z_][A-Za-z0-9_.]*$": ("is not a name of a scorer", "letters, digits, _ and ."),
 }
 

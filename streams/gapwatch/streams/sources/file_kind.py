@@ -158,7 +158,7 @@ def _kind(path: str, head: bytes, is_whole: bool) -> str:
 
 def _kind_of_json(path: str, text: str, is_whole: bool) -> str:
     if "resourceSpans" in text[:2_000] or "resource_spans" in text[:2_000]:
-        return "is OTLP JSON of OpenTelemetry; give it as a file, one request a line, as a Collector's file exporter writes it"
+        return "is OTLP JSON of OpenTelemetry; give it as a file with one request a line, as a Collector writes it"
     if text[0] == "[":
         return f"is a JSON array, not one object a line; turn it into lines: jq -c '.[]' {_in_shell(path)}"
     first = text.partition("\n")[0].rstrip()

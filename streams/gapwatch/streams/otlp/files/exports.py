@@ -105,7 +105,8 @@ def _mlflow(record: Json) -> _Groups | None:
     for one in data["spans"]:
         if not isinstance(one, dict):
             return None
-        context = one.get("context") if isinstance(one.get("context"), dict) else {}
+        given = one.get("context")
+        context: Json = given if isinstance(given, dict) else {}
         attributes = dict(one.get("attributes") or {})
         parent = one.get("parent_span_id") or one.get("parent_id")
         if not parent and isinstance(metadata, dict):
