@@ -16,8 +16,9 @@ from gapwatch.scorers.judges.prompt import request_bytes
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.sinks.store.store import Store
+from gapwatch.streams.judges.audit.estimating import estimate_judges
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker, price_finder
 from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.judges.workers.store_run import judge_store
 from gapwatch.streams.pipeline.judge_result import JudgeResult
@@ -147,6 +148,18 @@ def test_a_failed_batch_is_given_again_if_the_provider_only_lacked_room(tmp_path
     assert money(store) == (pytest.approx(paid), pytest.approx(paid))
     (rows,) = query(store, "SELECT count(*), bool_and(state = 'done') FROM internal.judge_batches")
     assert rows == (len(server.batches), True)
+
+
+def test_an_estimate_knows_the_price_of_a_batch(tmp_path: Path) -> None:
+    _, portfolio = stored(tmp_path, 3)
+    usd = {}
+    for mode in ("calls", "batch"):
+        settings = JudgeSettings.model_validate(settings_of("http://127.0.0.1:9/v1", "openai", mode=mode))
+        (one,) = estimate_judges(portfolio, [tmp_path / "traces.jsonl"], settings, price_finder(settings))
+        assert one.usd_per_call is not None and one.worst_usd_per_call is not None
+        usd[mode] = (one.usd_per_call, one.worst_usd_per_call)
+
+    assert usd["batch"] == (pytest.approx(usd["calls"][0] / 2), pytest.approx(usd["calls"][1] / 2))
 
 
 #: Where the judge is killed: step of the server, and how often the step was reached before.

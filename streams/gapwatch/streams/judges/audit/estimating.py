@@ -81,7 +81,8 @@ def estimate_judges(
         known = prices[question.judge.model]
         tokens = sum(characters for characters, _ in mine) / len(mine) / CHARACTERS_A_TOKEN if mine else 0.0
         worst = max((usd for _, usd in mine), default=None) if known is not None else None
-        usd = None if known is None else tokens * known[0] + EXPECTED_OUTPUT_TOKENS * known[1]
+        price = question.price  # a batch costs less than the list says
+        usd = None if known is None else tokens * price.input_usd + EXPECTED_OUTPUT_TOKENS * price.output_usd
         calls = len(mine) / traces
         weekly = None if per_day is None else 7 * per_day * calls
         cost = None if weekly is None or usd is None else weekly * usd
