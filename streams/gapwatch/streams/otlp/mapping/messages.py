@@ -68,6 +68,9 @@ def agent_output(value: Any, content: Any) -> str | None:
 
 def step_value(value: Any, content: Any) -> str | None:
     """Return input or output of a step that is no model call: the one argument of a call, the content of a result."""
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and "role" in content[0]:
+        inner = content[0].get("content")  # one message of a tool
+        return inner if isinstance(inner, str) else _content(inner) if isinstance(inner, list) else compact_text(inner)
     if isinstance(content, dict):
         content = _unwrapped(content)
         return None if content is None else compact_text(content)
@@ -177,10 +180,15 @@ def _content(content: Any) -> str:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict):
-            kind = str(part.get("type") or part.get("part_kind") or "text")
+            result = part.get("toolResult")
+            if isinstance(result, dict):  # Bedrock names a part by its only member
+                texts.append(_content(result.get("content")))
+                continue
+            kind = str(part.get("type") or part.get("part_kind") or ("toolUse" if "toolUse" in part else "text"))
             if kind in _TEXT_PARTS or (kind not in _CALL_PARTS and isinstance(part.get("text"), str)):
                 inner = part.get("content", part.get("text"))
-                texts.append(inner if isinstance(inner, str) else compact_text(inner))
+                if inner is not None:
+                    texts.append(inner if isinstance(inner, str) else compact_text(inner))
             elif kind in ("tool_call_response", "tool_result", "tool-result", "tool-return"):
                 result = part.get("result", part.get("response", part.get("content", part.get("output"))))
                 texts.append(compact_text(_unwrapped(result) if isinstance(result, dict) else result))
@@ -197,6 +205,7 @@ def _tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     for content in (message.get("parts"), message.get("content")):
         if isinstance(content, list):
             calls = [*calls, *(p for p in content if isinstance(p, dict) and p.get("type") in _CALL_PARTS)]
+            calls = [*calls, *(p["toolUse"] for p in content if isinstance(p, dict) and "toolUse" in p)]
     if message.get("type") in _CALL_PARTS:
         calls = [*calls, message]
     found = []

@@ -125,6 +125,8 @@ class SpanFacts:
                 self.absent["output"] = "truncated"
             elif kind == "llm":
                 self.output, self.has_answer = messages.model_output(value, content)
+                if self.is_error and not self.has_answer:
+                    self.output = None  # an empty reply of a framework is no answer
                 if self.input_tokens is None and self.output_tokens is None and isinstance(value, str):
                     self._take_usage(messages.answered_usage(content))
             elif kind == "agent":
