@@ -19,6 +19,7 @@ from gapwatch.streams.otlp.live.span_topics import SpanTopics
 from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest, Signal
+from tests.chaos.otlp_feeding import requests, spans_of
 from tests.kafka_broker import KafkaBroker
 from tests.paths import ROOT
 
@@ -138,3 +139,32 @@ def test_a_second_process_with_another_store_is_refused(kafka_broker: KafkaBroke
     assert ended.wait(30)
     assert isinstance(failed[0], UsageError)
     assert "another store" in str(failed[0])
+
+
+def test_a_broker_that_goes_away_loses_and_doubles_nothing(own_kafka_broker: KafkaBroker) -> None:
+    bodies = requests(40, seed=9)
+    spans, traces = own_kafka_broker.make_topic(partitions=2), own_kafka_broker.make_topic()
+    topics = SpanTopics(spans, "", traces, uuid.uuid4().hex, store_id="store-1")
+    # Exporters hold back what they cannot send; the clock stands still meanwhile.
+    rules = CloseRules(quiet=3.0, orphan=6.0)
+    running = TopicAssembly(own_kafka_broker.settings, topics, lambda: Assembler(TraceMapper.of([]), rules))
+    failed = list[BaseException]()
+    running.start(failed.append)
+    half = len(bodies) // 2
+    own_kafka_broker.produce(spans, bodies[:half])
+    end = time.monotonic() + 60
+    while not running.counts.get("span.consumed.") and time.monotonic() < end:
+        time.sleep(0.1)
+    own_kafka_broker.kill()
+    time.sleep(8)
+    own_kafka_broker.start()
+    own_kafka_broker.produce(spans, bodies[half:])
+    while time.monotonic() < end + 60:
+        counts = running.counts
+        if counts.get("span.consumed.") == spans_of(bodies) and not counts.get("span.pending."):
+            break
+        assert not failed, failed
+        time.sleep(0.2)
+    assert running.stop(20)
+    assert ledger_of(running) == {"span.consumed.": spans_of(bodies), "span.assembled.quiet": spans_of(bodies)}
+    assert len(envelopes(own_kafka_broker, traces, 40)) == 40
