@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
@@ -122,15 +122,17 @@ class SpoolIntake:
             self._is_full = False
         with self._lock:
             self._storing = None
-        for _, stored, loop in waiting:
-            loop.call_soon_threadsafe(_settle, stored, failure)
+        # One wake-up for each loop: a wake-up writes to a socket.
+        for loop in {loop for _, _, loop in waiting}:
+            loop.call_soon_threadsafe(_settle, [stored for _, stored, of in waiting if of is loop], failure)
         self._wake()
 
 
-def _settle(stored: asyncio.Future[None], failure: Exception | None) -> None:
-    if stored.done():  # the exporter has gone
-        return
-    if failure is None:
-        stored.set_result(None)
-    else:
-        stored.set_exception(failure)
+def _settle(requests: Sequence[asyncio.Future[None]], failure: Exception | None) -> None:
+    for stored in requests:
+        if stored.done():  # the exporter has gone
+            continue
+        if failure is None:
+            stored.set_result(None)
+        else:
+            stored.set_exception(failure)
