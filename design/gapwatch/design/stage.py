@@ -150,13 +150,14 @@ def run_design(
         progress: Called with stage, done and total.
     """
     wishes = Wishes(goal, facts, judge_model)
-    code = _read(scan, facts, catalog or default_catalog(), progress)
-    view = _understand(code, goal, refiner)
+    code = read_code(scan, facts, catalog or default_catalog(), progress)
+    view = understand(code, goal, refiner)
     choice = choose_metrics(view, code.material, wishes, refiner)
     return _finish(scan, wishes, code, view, choice, refiner)
 
 
-def _read(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
+def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
+    """Read the files of a scan: call graph, patterns, library uses and salience."""
     program, graph = build(scan, progress)
     sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
@@ -200,7 +201,8 @@ def _with_named_calls(
     return tuple(sorted({*hits, *named}))
 
 
-def _understand(code: CodeReading, goal: str, refiner: Refiner | None) -> PipelineView:
+def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> PipelineView:
+    """Find components, edges, prompts and spans in what was read."""
     material, graph = code.material, code.material.graph
     components, _ = build_components(material, code.uses)
     architecture = Architecture(components, build_edges(components, graph))

@@ -64,7 +64,7 @@ def _six_judges(metrics: list[MetricDesign]) -> str:
 
 
 def _no_judges(metrics: list[MetricDesign]) -> str:
-    metrics[:] = [m for m in metrics if not (m.source == "judge" and m.component == "model_client")]
+    metrics[:] = [m for m in metrics if m.source != "judge"]
     return _find(metrics, component="model_client").name
 
 
@@ -107,7 +107,7 @@ SPOILT: dict[str, Spoil] = {
     "composite_weights": lambda metrics: _composite(metrics, "answer_present", "finish_reason", weights=(0.5, 0.6)),
     "no_counterpart": _set(_judge, monitors=[]),
     "unverified_direction": _set(_catalog("write_errors"), direction_verdict="unverified"),
-    "unverifiable_assumption": _set(lambda m: next(x for x in m if x.source == "judge" and x.component == "model_client")),
+    "unverifiable_assumption": _set(_judge),
 }  # fmt: skip
 
 
@@ -133,8 +133,11 @@ def test_a_rule_catches_what_it_is_for(rule: str, design: Design) -> None:
         tier = spoilt.architecture.component("answerer").tiers[0]
         spoilt.architecture.component("answerer").tiers.append(type(tier)("by_rule", "rule", tier.symbol, tier.place))
     if rule == "unverifiable_assumption":
-        component = spoilt.architecture.component("model_client")
-        component.uses = [type(u)(u.capability, u.symbol, "client", u.place) for u in component.uses]
+        use = spoilt.architecture.component("model_client").uses[0]
+        judge = _judge(spoilt.metrics)
+        spoilt.architecture.component("answerer").uses = [
+            type(use)("llm_chat", judge.symbols[0], "client", judge.places[0])
+        ]
     name = SPOILT[rule](spoilt.metrics)
 
     critique = review_metrics(_case(spoilt, spoilt.metrics))

@@ -76,6 +76,7 @@ class Prompt:
         fields: Names of the variable parts.
         evidence_fields: Fields with the material that the answer must rest on.
         output_fields: Keys that the code reads from the answer.
+        evidence_from: Lines that fetch the material: a search, a tool or a data source.
     """
 
     symbol: str
@@ -85,6 +86,7 @@ class Prompt:
     fields: tuple[str, ...]
     evidence_fields: tuple[str, ...]
     output_fields: tuple[str, ...]
+    evidence_from: tuple[CodePlace, ...] = ()
 
 
 def find_prompts(component: ComponentDraft, material: Material) -> list[Prompt]:

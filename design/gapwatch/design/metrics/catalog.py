@@ -17,6 +17,7 @@ from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Units in the window of a threshold before it is decided. `traceability` sets severities by the blast radius.
 _MIN_UNITS = 200
@@ -103,8 +104,7 @@ class Catalog:
         evidence = [f"{place} {h.pattern}: {h.evidence}" for place, h in zip(places, hits, strict=True)]
         when = rest.pop("when", None)
         named = {"field": "name", "one_of": points}
-        rest.setdefault("direction_evidence", str(places[0]) if places else "")
-        return MetricDesign(
+        made = MetricDesign(
             name=f"{self.component.id}_{family}",
             component=self.component.id,
             source="catalog",
@@ -118,6 +118,11 @@ class Catalog:
             when={"all_of": [named, when]} if when else named,
             **rest,
         )
+        if made.direction_verdict == "verified":
+            # The line of a call says no direction. The claim does where it says which traces fail.
+            made.direction_verdict = "verified" if made.says_by_itself else "unverified"
+            made.direction_evidence = BY_THE_CLAIM if made.says_by_itself else ""
+        return made
 
     def _title(self) -> str:
         return self.component.name.lower()
@@ -166,7 +171,6 @@ class Catalog:
             per_trace="sum",
             of="mean",
             fields=["usage.cost_usd"],
-            direction_evidence=str(CodePlace(hits[0].path, hits[0].line)),
         )
 
     def _answers(self) -> Iterator[MetricDesign]:
@@ -197,7 +201,7 @@ class Catalog:
 
     def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
         claim: dict[str, Any] = {"form": "measure", "field": "latency", "unit": "s"}
-        threshold, source = None, "none"
+        threshold, source, place = None, "none", None
         if limit is not None:
             claim["limit"] = {"max": limit[0]}
             threshold = {
@@ -209,6 +213,8 @@ class Catalog:
                 "justification": f"{limit[1]} sets a timeout of {limit[0]:g} s",
             }
             source = "code"
+            path, _, line = limit[1].rpartition(":")
+            place = CodePlace(path, int(line))
         return self._make(
             family,
             hits,
@@ -220,6 +226,7 @@ class Catalog:
             fields=["started_at", "ended_at"],
             threshold=threshold,
             threshold_source=source,
+            limit_place=place,
             severity="ticket" if limit else "",
             action="compare by model and release; look at the provider's status",
             valid_when="the span has a start and an end time",

@@ -9,10 +9,13 @@ from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import Catalog
+from gapwatch.design.metrics.claimed_code import ClaimedCode
+from gapwatch.design.metrics.code_rules import CodeView
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.refine import Refiner
+from gapwatch.design.metrics.served_code import served_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.traceability import Gap, link
 from gapwatch.scorers.portfolio.fact import Fact
@@ -109,7 +112,7 @@ def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refin
     # Nothing is exported without evidence.
     metrics = [m for m in metrics if m.evidence and m.places]
     gaps = link(metrics, view.architecture)
-    return _review_until_settled(view, metrics, gaps, wishes.facts)
+    return _review_until_settled(view, metrics, gaps, wishes.facts, ClaimedCode(material))
 
 
 def _proposed(view: PipelineView, material: Material, refiner: Refiner | None) -> list[MetricDesign]:
@@ -141,17 +144,19 @@ def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:
         metric.severity = "page"
     if fact.better != "unknown":
         metric.direction_verdict = "verified"
-        metric.direction_evidence = f"{fact.by}, {fact.at}: {fact.value}"
+        metric.direction_evidence, metric.direction_place = f"{fact.by}, {fact.at}: {fact.value}", None
 
 
 def _review_until_settled(
-    view: PipelineView, metrics: list[MetricDesign], gaps: list[Gap], facts: tuple[Fact, ...]
+    view: PipelineView, metrics: list[MetricDesign], gaps: list[Gap], facts: tuple[Fact, ...], code: ClaimedCode
 ) -> MetricChoice:
     by_component = {p.component: view.points_of(p.component) for p in view.points}
     dropped: list[tuple[MetricDesign, MetricReview]] = []
     critique = Critique([])
+    served = served_functions(code)
     for rounds_left in reversed(range(MAX_ROUNDS)):
-        critique = review_metrics(Case(view.architecture, metrics, by_component, facts))
+        claimed = CodeView(code, view.prompts, metrics, by_component, served)
+        critique = review_metrics(Case(view.architecture, metrics, by_component, facts, claimed))
         rejected = {r.metric: r for r in critique.reviews if r.status == "reject" and r.rules != ["missing_judge"]}
         if not rejected:
             break
@@ -160,7 +165,7 @@ def _review_until_settled(
             review = rejected.get(metric.name)
             if review is None:
                 kept.append(metric)
-            elif rounds_left and (mended := redesign(metric, review, facts)) is not None:
+            elif rounds_left and (mended := redesign(metric, review, facts, claimed)) is not None:
                 kept.append(mended)
             else:
                 dropped.append((metric, review))

@@ -1,4 +1,4 @@
-"""Reviews every metric by rule: seventeen reasons to reject, five to flag, and issues across components."""
+"""Reviews metrics by rule: reasons to reject, by the design and by the code, and to flag; issues across components."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.metrics.code_rules import CODE_RULES, PLACE_RULES, CodeView, without_bad_places
 from gapwatch.design.metrics.judge_drafts import MAX_DESIGNED
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.spans import IntegrationPoint
@@ -95,12 +96,14 @@ class Case:
         metrics: All metrics under review.
         points: Spans by component.
         facts: Answers of the practitioner.
+        view: The code that the metrics claim something about; None leaves out the rules that read it.
     """
 
     architecture: Architecture
     metrics: list[MetricDesign]
     points: dict[str, list[IntegrationPoint]]
     facts: tuple[Fact, ...]
+    view: CodeView | None = None
 
     def component(self, metric: MetricDesign) -> ComponentDraft:
         """Return the component of a metric."""
@@ -130,6 +133,9 @@ def review_metrics(case: Case) -> Critique:
 
 def _review(metric: MetricDesign, case: Case) -> MetricReview:
     rejected = [(name, why) for name, rule in _REJECT.items() if (why := rule(metric, case)) is not None]
+    if case.view is not None:
+        view = case.view
+        rejected += [(name, why) for name, read in CODE_RULES.items() if (why := read(metric, view)) is not None]
     flagged = [(name, why) for name, rule in _FLAG.items() if (why := rule(metric, case)) is not None]
     found = rejected or flagged
     direction = {
@@ -191,6 +197,16 @@ _FIXES = {
     "no_counterpart": "name a metric that monitors it between judgements",
     "unverifiable_assumption": "confirm the model call where its span is emitted",
     "unverified_direction": "cite a line of code or answer the question",
+    "constructor": "measure the method that does the work",
+    "unused_code": "drop it, or name the way by which a request gets there",
+    "swallowed_status": "count the errors that the handler swallows",
+    "never_or_rightly_empty": "measure where the value comes from",
+    "always_raises": "check the status of the span: the error leaves it",
+    "borrowed_limit": "take the limit from the function that keeps it, or leave it out",
+    "wrong_denominator": "count it over the spans that can have it",
+    "twins": "keep the first of both",
+    "judge_without_prompt": "name the prompt that the model is sent, and evidence from outside the model",
+    "direction_by_the_call": "cite a line that says which side is bad, or leave the direction open",
 }
 
 
@@ -243,8 +259,10 @@ def _missing_judge(metric: MetricDesign, case: Case) -> str | None:
     component = case.component(metric)
     mine = case.of(component.id)
     is_model = "llm_chat" in component.capabilities and any(t.by == "llm" for t in component.tiers)
-    if is_model and mine and mine[0] is metric and not any(m.source == "judge" for m in mine):
-        return f"{component.id} calls a model and has no judge"
+    # A shared client has no prompt of its own; the components that call it have.
+    asking = {component.id, *(e.src for e in case.architecture.edges if e.dst == component.id)}
+    if is_model and mine and mine[0] is metric and not any(m.source == "judge" for one in asking for m in case.of(one)):
+        return f"{component.id} calls a model, and neither it nor a component that calls it has a judge"
     return None
 
 
@@ -501,17 +519,22 @@ def _has_own_call(component: ComponentDraft, symbol: str) -> bool:
 # -- redesign ------------------------------------------------------------------------------------------------------
 
 
-def redesign(metric: MetricDesign, review: MetricReview, facts: tuple[Fact, ...]) -> MetricDesign | None:
+def redesign(
+    metric: MetricDesign, review: MetricReview, facts: tuple[Fact, ...], view: CodeView | None = None
+) -> MetricDesign | None:
     """Correct a rejected metric by rule.
 
     Args:
         metric: Changed in place.
         review: Its review.
         facts: Answers of the practitioner.
+        view: The code that it claims something about.
 
     Returns:
         The metric, or None to drop it.
     """
+    if view is not None and without_bad_places(metric, view) is None:
+        return None
     for rule in review.rules:
         if rule == "unverified_cascade_direction":
             metric.better, metric.direction_verdict = "unknown", "unverified"
@@ -528,6 +551,16 @@ def redesign(metric: MetricDesign, review: MetricReview, facts: tuple[Fact, ...]
         elif rule == "missing_judge":
             # The component lacks the judge, not this metric; `_cross_issues` reports it.
             continue
-        elif rule in REJECT_RULES:
+        elif rule == "direction_by_the_call":
+            metric.direction_verdict, metric.direction_evidence, metric.direction_place = "unverified", "", None
+        elif rule == "borrowed_limit" and metric.claim["form"] == "measure" and metric.claim["field"] == "latency":
+            metric.claim = {k: v for k, v in metric.claim.items() if k != "limit"}
+            metric.threshold, metric.threshold_source, metric.limit_place = None, "none", None
+            metric.of, metric.severity, metric.direction_verdict = "mean", "", "unverified"
+            metric.direction_evidence = ""
+        elif rule in PLACE_RULES:
+            # Its bad places are left out above.
+            continue
+        elif rule in REJECT_RULES or rule in CODE_RULES:
             return None
     return metric

@@ -14,6 +14,7 @@ from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Most designed metrics of one component (the five-metric rule of the paper).
 MAX_DESIGNED = 5
@@ -50,6 +51,9 @@ def design_judges(
         mine = [p for p in prompts if p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")]
         # The longest prompt holds the task; shorter ones add a name, a date or a tone.
         mine.sort(key=lambda p: -len(p.text))
+        if not mine:
+            # A judge that does not know what the model was told can only guess.
+            continue
         out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers))
     # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
@@ -196,11 +200,15 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         when={"all_of": [{"field": "name", "one_of": [name]}, {"field": "output", "present": True}]},
         valid_when="the answer came from this tier and is not empty; cached answers were judged before",
         better="lower",
-        direction_evidence=str(judged.place),
+        direction_evidence=BY_THE_CLAIM,
         severity="ticket",
         action="read the judge's justifications; compare by model and release before changing the prompt",
         targets=["in_process", "dashboard", "alert"],
         rubric=rubric,
+        prompts=[p.place for p in prompts[:4]],
+        evidence_from=[place for p in prompts[:4] for place in p.evidence_from][:4]
+        if criterion.concern == "groundedness"
+        else [],
         questions=["q-pipeline-judge-model"],
         is_exported=False,
     )
@@ -230,6 +238,7 @@ def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> 
         fields=[*cost.fields, *paired.fields],
         better="lower",
         of="mean",
+        direction_verdict=cost.direction_verdict,
         direction_evidence=cost.direction_evidence,
         valid_when="the code that writes usage.cost_usd knows the price of the model",
         cost_bundle={

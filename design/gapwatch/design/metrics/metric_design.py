@@ -112,6 +112,10 @@ class MetricDesign:
         cost_bundle: Cost scorer, quality scorer and formula of a cost metric.
         is_exported: False for a judge without a model.
         goal_words: Concerns of the goal that it serves.
+        limit_place: Line from which the limit of its claim is taken; None where the claim has none of the code's.
+        direction_place: Line that says which side is bad; None where the claim says it, or nothing does.
+        prompts: Of a judge: the texts that the model is sent.
+        evidence_from: Of a judge: lines that fetch what the answer must rest on.
     """
 
     name: str
@@ -148,6 +152,18 @@ class MetricDesign:
     cost_bundle: dict[str, Any] | None = None
     is_exported: bool = True
     goal_words: list[str] = field(default_factory=list)
+    limit_place: CodePlace | None = None
+    direction_place: CodePlace | None = None
+    prompts: list[CodePlace] = field(default_factory=list)
+    evidence_from: list[CodePlace] = field(default_factory=list)
+
+    @property
+    def says_by_itself(self) -> bool:
+        """True if the words of its claim say which traces fail: a check, labels that are bad, a limit or a mark."""
+        form = self.claim["form"]
+        if self.is_cascade or self.claim.get("field") == "tier":
+            return False
+        return form in ("check", "judge") or bool(self.claim.get("limit") or self.claim.get("bad"))
 
     @property
     def is_cascade(self) -> bool:

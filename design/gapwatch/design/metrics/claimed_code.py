@@ -1,0 +1,266 @@
+"""Code that a metric claims something about: what it hands on, brings from outside, returns and mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from gapwatch.design.architecture.material import Material
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    names_in,
+    own_expressions,
+    target_names,
+    unwrapped,
+    walk,
+)
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import (
+    Body,
+    Expr,
+    Stmt,
+    constant_of,
+    is_call,
+    is_text,
+    items_of,
+    line_of,
+    operand_of,
+    operands_of,
+    pairs_in,
+    targets_of,
+    text_parts,
+    value_of,
+)
+from gapwatch.design.source.program import statements
+
+#: Capabilities of plumbing; a call that has one of these brings nothing from outside the process.
+PLUMBING = frozenset({"retry", "breaker", "web", "tracing", "json", "framework", "local_queue"})
+#: Capabilities that bring what an answer can rest on.
+EVIDENCE = frozenset({"retrieval", "rerank", "web_search", "tool", "http", "saas", "db_read", "db_execute", "cache"})
+#: Longest chain of functions that is followed.
+MAX_HOPS = 4
+
+
+class ClaimedCode:
+    """Queries about functions of the analysed code; each answer is read from the code alone.
+
+    Args:
+        material: The analysed code.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self._subjects: dict[str, Subject | None] = {}
+
+    def subject(self, symbol: str) -> Subject | None:
+        """Return a function by its symbol, or None."""
+        if symbol not in self._subjects:
+            material = self.material
+            number = material.sites.numbers(material.program).get(symbol)
+            found = material.program.functions[number] if number is not None else None
+            self._subjects[symbol] = Subject(material.program, material.sites, found) if found is not None else None
+        return self._subjects[symbol]
+
+    @cached_property
+    def _functions_of(self) -> dict[str, list[tuple[int, int, str]]]:
+        out: dict[str, list[tuple[int, int, str]]] = {}
+        for s in self.material.graph.symbols:
+            if s.kind == "function":
+                out.setdefault(s.path, []).append((s.line, s.end, s.id))
+        return out
+
+    def function_at(self, place: CodePlace) -> str | None:
+        """Return the innermost function around the first line of a place, or None."""
+        around = [f for f in self._functions_of.get(place.path, ()) if f[0] <= place.line <= f[1]]
+        return min(around, key=lambda f: f[1] - f[0])[2] if around else None
+
+    # -- what a function hands on ------------------------------------------------------------------------------
+
+    def chain(self, symbol: str) -> list[str]:
+        """Return a function and those that it only passes on to: `return inner(x)` with its own parameters."""
+        out = [symbol]
+        while len(out) <= MAX_HOPS:
+            subject = self.subject(out[-1])
+            body = _without_docstring(subject.ir.body) if subject is not None else ()
+            if subject is None or len(body) != 1 or body[0][0] not in ("return", "expr"):
+                break
+            target = self._single_target(subject, value_of(body[0]))
+            if target is None or target in out or not _passes_on(value_of(body[0])):
+                break
+            out.append(target)
+        return out
+
+    def worker(self, symbol: str) -> str:
+        """Return the function that does the work of one that only passes on."""
+        return self.chain(symbol)[-1]
+
+    def givers(self, symbol: str) -> list[str]:
+        """Return a function and those whose result it returns unchanged, whatever it did before."""
+        out = [symbol]
+        while len(out) <= MAX_HOPS:
+            subject = self.subject(out[-1])
+            given = [value_of(s) for s in subject.statements if s[0] == "return"] if subject is not None else []
+            target = self._single_target(subject, given[0]) if subject is not None and len(given) == 1 else None
+            if target is None or target in out:
+                break
+            out.append(target)
+        return out
+
+    def _single_target(self, subject: Subject, e: Expr | None) -> str | None:
+        inner = unwrapped(e)
+        while inner is not None and inner[0] in ("y", "Y", "w"):
+            inner = operand_of(inner)
+        if inner is None or not is_call(inner):
+            return None
+        targets = {edge.dst for edge in subject.inside(inner)}
+        target = next(iter(targets)) if len(targets) == 1 else None
+        return target if target is not None and self.subject(target) is not None else None
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def reaching_out(self) -> set[str]:
+        """Functions that reach a capability outside the process, by any chain of calls."""
+        return self.reaching(None)
+
+    def reaching(self, wanted: frozenset[str] | None) -> set[str]:
+        """Return the functions that reach one of some capabilities; None means any but plumbing."""
+        found = self._reaching.get(wanted)
+        if found is None:
+            sites = self.material.sites
+            found = set()
+            for hit in self.material.hits:
+                if hit.pattern == "calls_llm" and hit.kind == "direct" and (wanted is None or "llm_chat" in wanted):
+                    found.add(hit.symbol)
+            for external in self.material.graph.externals:
+                capability = sites.catalog.capability(external.dotted)
+                if capability is not None and (capability in wanted if wanted else capability not in PLUMBING):
+                    found.add(external.src)
+            frontier = list(found)
+            while frontier:
+                for edge in sites.callers.get(frontier.pop(), ()):
+                    if edge.src not in found:
+                        found.add(edge.src)
+                        frontier.append(edge.src)
+            self._reaching[wanted] = found
+        return found
+
+    @cached_property
+    def _reaching(self) -> dict[frozenset[str] | None, set[str]]:
+        return {}
+
+    def brings(self, subject: Subject, e: Expr, wanted: frozenset[str] | None) -> bool:
+        """Return whether an expression holds a call that reaches one of some capabilities."""
+        for call in (inner for inner in walk(e) if is_call(inner)):
+            capability = subject.reach(call).capability
+            if capability is not None and (capability in wanted if wanted else capability not in PLUMBING):
+                return True
+            if any(edge.dst in self.reaching(wanted) for edge in subject.inside(call)):
+                return True
+        return False
+
+    def returned(self, subject: Subject) -> list[Expr]:
+        """Return what a function gives back: values of `return` and `yield`."""
+        out = [value for s in subject.statements if s[0] == "return" and (value := value_of(s)) is not None]
+        for s in subject.statements:
+            for e in own_expressions(s):
+                out += [operand_of(i) for i in walk(e) if i[0] in ("y", "Y") and operand_of(i) is not None]
+        return [e for e in out if e != ("k", None)]
+
+    def why_never_missing(self, symbol: str) -> str | None:
+        """Return why the output of a function cannot be missing, or is missing by design; None where it can be."""
+        subject = self.subject(self.worker(symbol))
+        if subject is None:
+            return None
+        given = self.returned(subject)
+        if not given:
+            return "returns nothing"
+        brought = self.names_brought(subject, None)
+        outer = [e for e in given if names_in(e) & brought or self.brings(subject, e, None)]
+        if not outer:
+            return "returns nothing that a model, a search or a service gave it"
+        if all(_is_never_empty(e) for e in given):
+            return "never returns an empty value"
+        return None
+
+    def names_brought(self, subject: Subject, wanted: frozenset[str] | None) -> set[str]:
+        """Return the names whose values come from calls that reach some capabilities."""
+        out: set[str] = set()
+        for _ in range(2):
+            for s in subject.statements:
+                bound: list[Expr] = []
+                values: list[Expr] = []
+                if s[0] == "assign" and value_of(s) is not None:
+                    bound, values = list(targets_of(s)), [value_of(s)]  # type: ignore[list-item]
+                elif s[0] == "aug":
+                    bound, values = [s[2]], [s[4]]
+                elif s[0] == "for":
+                    bound, values = [s[2]], [s[3]]
+                elif s[0] == "with":
+                    bound, values = [t for _, t in items_of(s) if t is not None], [e for e, _ in items_of(s)]
+                elif s[0] == "expr" and is_call(s[2]) and s[2][1][0] == "a":
+                    # `parts.append(answer)`, `state.update(found)`
+                    bound, values = [s[2][1][1]], list(s[2][2])
+                if any(names_in(v) & out or self.brings(subject, v, wanted) for v in values):
+                    out.update(name for t in bound for name in target_names(t))
+        return out
+
+    def mentions(self, symbol: str, name: str) -> bool:
+        """Return whether a function, or the one that works for it, reads a name."""
+        for one in self.chain(symbol):
+            subject = self.subject(one)
+            for s in subject.statements if subject is not None else ():
+                for e in own_expressions(s):
+                    if any(n.rpartition(".")[2] == name for n in names_in(e)):
+                        return True
+        return False
+
+    def statement_at(self, place: CodePlace) -> tuple[Subject | None, Stmt] | None:
+        """Return the innermost statement that begins at a line or spans it, with its function (None for a module)."""
+        symbol = self.function_at(place)
+        subject = self.subject(symbol) if symbol is not None else None
+        bodies: Iterable[Body]
+        if subject is not None:
+            bodies = [subject.ir.body]
+        else:
+            modules = [m.index for m in self.material.program.index.modules if m.path == place.path]
+            irs = [ir for m in modules if (ir := self.material.program.irs[m]) is not None]
+            bodies = [b for ir in irs for b in (ir.functions[0].body, *(c.body for c in ir.classes))]
+        best: Stmt | None = None
+        for body in bodies:
+            for s in statements(body):
+                if line_of(s) <= place.line and (best is None or line_of(s) >= line_of(best)):
+                    best = s
+        return (subject, best) if best is not None else None
+
+    # -- what requests run -------------------------------------------------------------------------------------
+
+
+def _passes_on(e: Expr | None) -> bool:
+    """Return whether no argument of a call is made here."""
+    inner = unwrapped(e)
+    while inner is not None and inner[0] in ("y", "Y", "w"):
+        inner = operand_of(inner)
+    return inner is not None and all(a[0] in ("n", "a", "k", "*") for a in arguments_of(inner))
+
+
+def _without_docstring(body: Body) -> Body:
+    return tuple(s for s in body if not (s[0] == "expr" and s[2][0] == "k") and s[0] not in ("import", "from"))
+
+
+def _is_never_empty(e: Expr) -> bool:
+    inner = unwrapped(e)
+    if inner is None:
+        return False
+    if is_text(inner):
+        return bool(constant_of(inner).strip())
+    if inner[0] == "d":
+        return any(key is not None for key, _ in pairs_in(inner))
+    if inner[0] == "f":
+        return any(isinstance(part, str) and part.strip() for part in text_parts(inner))
+    if inner[0] == "b":
+        return _is_never_empty(operands_of(inner)[-1])
+    if inner[0] == "?":
+        return _is_never_empty(inner[2]) and _is_never_empty(inner[3])
+    return False

@@ -1,0 +1,333 @@
+"""Rules of the critic that read the code behind a metric: ten reasons why its claim is not true or cannot fail."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.metrics.claimed_code import EVIDENCE, ClaimedCode
+from gapwatch.design.metrics.error_paths import ErrorPaths
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import Stmt, constant_of, is_call, is_name, line_of, targets_of, value_of
+from gapwatch.design.source.program import last_name
+from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
+
+#: Methods that make an object and do no work of a request.
+_MAKERS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__", "model_post_init"})
+#: Words of a text that say which side is bad.
+_SAYS_DIRECTION = re.compile(
+    r"\b(must|never|always|only|useless|avoid|do not|don't|should|at most|at least|no more than|required|wanted|worse"
+    r"|better|bad|error|fail\w*|gave up|giving up|too (long|many|few|short|slow|large)|not enough|exceed\w*|invalid"
+    r"|timed? ?out|prefer\w*|without an?)\b",
+    re.I,
+)
+_LOGS_TROUBLE = frozenset({"error", "warning", "warn", "exception", "critical"})
+
+
+@dataclass(frozen=True)
+class CodeView:
+    """Input of the rules.
+
+    Attributes:
+        code: The analysed code.
+        prompts: Prompts by component.
+        metrics: All metrics under review, in order.
+        points: Spans by component.
+        served: Functions that requests run; None where the code has no server.
+    """
+
+    code: ClaimedCode
+    prompts: dict[str, list[Prompt]]
+    metrics: list[MetricDesign]
+    points: dict[str, list[IntegrationPoint]]
+    served: set[str] | None
+
+    @property
+    def errors(self) -> ErrorPaths:
+        """Errors of its functions."""
+        return ErrorPaths(self.code)
+
+
+#: Says why a place of a metric does not support it, or None.
+PlaceRule = Callable[[MetricDesign, CodePlace, str, CodeView], str | None]
+#: Says why a metric as a whole is refused, or None.
+MetricRule = Callable[[MetricDesign, CodeView], str | None]
+
+
+def placed(metric: MetricDesign, view: CodeView) -> Iterator[tuple[CodePlace, str]]:
+    """Yield the places of a metric that lie in a function, each with that function."""
+    for place in metric.places:
+        symbol = view.code.function_at(place)
+        if symbol is not None:
+            yield place, symbol
+
+
+def bad_places(metric: MetricDesign, view: CodeView) -> dict[CodePlace, tuple[str, str]]:
+    """Return the places that do not support a metric, each with (rule, reason)."""
+    out: dict[CodePlace, tuple[str, str]] = {}
+    if metric.source in ("composite", "cost"):
+        return out
+    for place, symbol in placed(metric, view):
+        for name, rule in PLACE_RULES.items():
+            why = rule(metric, place, symbol, view)
+            if why is not None:
+                out[place] = name, f"{place}: {why}"
+                break
+    return out
+
+
+def without_bad_places(metric: MetricDesign, view: CodeView) -> MetricDesign | None:
+    """Leave out the places that do not support a metric, with their spans; None where nothing is left."""
+    bad = bad_places(metric, view)
+    good = [p for p in metric.places if p not in bad]
+    if not bad or not good:
+        return metric if not bad else None
+    metric.evidence = [e for e in metric.evidence if not any(e.startswith(f"{p} ") for p in bad)]
+    metric.places = good
+    if not metric.evidence:
+        return None
+    kept = {symbol for _, symbol in placed(metric, view)}
+    metric.symbols = [s for s in metric.symbols if s in kept] or metric.symbols
+    points = view.points.get(metric.component, [])
+    spans = sorted({p.name for p in points if p.name in metric.spans and _around(p.symbol, kept)})
+    if spans and spans != metric.spans and metric.when is not None:
+        metric.when = json.loads(json.dumps(metric.when).replace(json.dumps(metric.spans), json.dumps(spans)))
+        metric.spans = spans
+    return metric
+
+
+def _around(outer: str, symbols: set[str]) -> bool:
+    return any(s == outer or s.startswith(f"{outer}.") for s in symbols)
+
+
+# -- a place does not support the claim -----------------------------------------------------------------------------
+
+
+def _constructor(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    for one in view.code.chain(symbol):
+        if one.rpartition(".")[2] in _MAKERS:
+            return "a constructor does no work of a request"
+    subject = view.code.subject(view.code.worker(symbol))
+    if subject is None or not subject.calls or any(s[0] == "try" for s in subject.statements):
+        return None
+    given = [unwrapped(e) for e in view.code.returned(subject)]
+    makes = bool(given) and all(e is not None and is_call(e) and last_name(e)[:1].isupper() for e in given)
+    if makes and not any(_does_work(subject, call, view) for call in subject.calls):
+        return f"{symbol.rpartition('.')[2]} makes an object and does no work of a request"
+    return None
+
+
+def _does_work(subject: Subject, call: tuple[object, ...], view: CodeView) -> bool:
+    if last_name(call)[:1].isupper():
+        return False
+    return subject.reach(call).capability is not None or view.code.brings(subject, call, None)
+
+
+def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "status":
+        return None
+    subject = view.code.subject(symbol)
+    if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
+        # The evidence is the handler itself.
+        return "the handler swallows the error" if view.errors.takes_errors_at(symbol, place.line) else None
+    if view.errors.is_swallowed(symbol, place.line):
+        return "a handler inside the span takes the error, so the status is never error"
+    return None
+
+
+def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del place
+    if metric.claim.get("field") != "output" or metric.claim.get("present") is not True:
+        return None
+    why = view.code.why_never_missing(symbol)
+    return f"{symbol.rpartition('.')[2]} {why}, so an empty output is no failure" if why else None
+
+
+def _unused(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    served = view.served
+    if served is None or symbol in served or any(symbol.startswith(f"{s}.") for s in served):
+        return None
+    return "no request runs it: nothing that the server calls leads here"
+
+
+def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.swallowed_errors":
+        return None
+    if not view.errors.swallowing_at(symbol, place.line):
+        return "the handler always raises, so the count is always 0"
+    return None
+
+
+PLACE_RULES: dict[str, PlaceRule] = {
+    "constructor": _constructor,
+    "unused_code": _unused,
+    "swallowed_status": _swallowed_status,
+    "never_or_rightly_empty": _emptiness,
+    "always_raises": _always_raises,
+}
+
+
+# -- the metric as a whole ------------------------------------------------------------------------------------------
+
+
+def _place_rule(name: str) -> MetricRule:
+    def rule(metric: MetricDesign, view: CodeView) -> str | None:
+        found = [why for rule_name, why in bad_places(metric, view).values() if rule_name == name]
+        return found[0] if found else None
+
+    return rule
+
+
+def _borrowed_limit(metric: MetricDesign, view: CodeView) -> str | None:
+    limit = metric.claim.get("limit")
+    if metric.limit_place is None or not limit:
+        return None
+    where = metric.limit_place
+    symbols = [symbol for _, symbol in placed(metric, view)]
+    inside = view.code.function_at(where)
+    names: list[str] = []
+    if inside is None:
+        found = view.code.statement_at(where)
+        if found is not None and found[1][0] == "assign":
+            names = [str(t[1]) for t in targets_of(found[1]) if is_name(t)]
+    for symbol in symbols:
+        own = {*view.code.chain(symbol)}
+        if inside is not None and inside not in own and not any(inside.startswith(f"{one}.") for one in own):
+            return f"the limit at {where} belongs to {inside.rpartition('.')[2]}"
+        if names and not any(view.code.mentions(symbol, name) for name in names):
+            return f"{symbol.rpartition('.')[2]} does not read the limit at {where}"
+        if "max" in limit and _cuts_at(symbol, {*names}, limit["max"], view):
+            return "the code itself cuts at the limit, so the check cannot fail"
+    return None
+
+
+def _cuts_at(symbol: str, names: set[str], value: object, view: CodeView) -> bool:
+    """Return whether a function returns a slice that ends at a limit."""
+    subject = view.code.subject(view.code.worker(symbol))
+    for e in view.code.returned(subject) if subject is not None else ():
+        inner = unwrapped(e)
+        if inner is not None and inner[0] == "s" and inner[2][0] == "sl" and inner[2][2] is not None:
+            end = inner[2][2]
+            if end == ("k", value) or {n.rpartition(".")[2] for n in names_in(end)} & names:
+                return True
+    return False
+
+
+def _denominator(metric: MetricDesign, view: CodeView) -> str | None:
+    if metric.source != "catalog" or not metric.spans:
+        return None
+    symbols = {*metric.symbols}
+    points = view.points.get(metric.component, [])
+    for span in metric.spans:
+        mine = [p for p in points if p.name == span]
+        if mine and not any(_around(p.symbol, symbols) for p in mine):
+            return f"it is counted over {span}, which can have none of what it counts"
+    return None
+
+
+def _twin(metric: MetricDesign, view: CodeView) -> str | None:
+    if metric.source != "catalog":
+        return None
+    mine = _functions_of(metric, view)
+    for other in view.metrics:
+        if other is metric:
+            return None
+        if other.source != "catalog" or _claim_key(other) != _claim_key(metric):
+            continue
+        if mine and all(any(_same_result(m, o, metric, view) for o in _functions_of(other, view)) for m in mine):
+            return f"{other.name} fails on the same traces for the same reason"
+    return None
+
+
+def _claim_key(metric: MetricDesign) -> str:
+    claim = {k: v for k, v in metric.claim.items() if k != "json"}
+    return json.dumps([claim, metric.claim.get("json"), metric.fields if metric.tier else []], sort_keys=True)
+
+
+def _functions_of(metric: MetricDesign, view: CodeView) -> set[str]:
+    return {symbol for _, symbol in placed(metric, view)} or set(metric.symbols)
+
+
+def _same_result(one: str, other: str, metric: MetricDesign, view: CodeView) -> bool:
+    """Return whether one of two functions hands on what the other does; for a duration it may do nothing else."""
+    is_result = metric.claim.get("field") == "attributes.parsed_text"
+    chain = view.code.givers if is_result else view.code.chain
+    return other in chain(one) or one in chain(other)
+
+
+def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
+    if metric.source != "judge":
+        return None
+    if not metric.prompts:
+        return "it names no prompt that a model is sent"
+    known = [p.place for found in view.prompts.values() for p in found]
+    for place in metric.prompts:
+        if not any(k.path == place.path and k.line - 1 <= place.line <= max(k.end, k.line) for k in known):
+            return f"the text at {place} is sent to no model"
+    for place in metric.evidence_from:
+        found = view.code.statement_at(place)
+        if found is None or found[0] is None or not _is_outside(found[0], found[1], view):
+            return f"the evidence at {place} does not come from a search, a tool or a data source"
+    return None
+
+
+def _is_outside(subject: Subject, s: Stmt, view: CodeView) -> bool:
+    """Return whether a statement gets material from outside the model."""
+    calls = [call for e in own_expressions(s) for call in walk(e) if is_call(call)]
+    models = view.code.reaching(frozenset({"llm_chat"}))
+    for call in calls:
+        capability = subject.reach(call).capability
+        if capability in EVIDENCE:
+            return True
+        own = [edge.dst for edge in subject.inside(call)]
+        if capability != "llm_chat" and any(t in view.code.reaching(EVIDENCE) - models for t in own):
+            return True
+    return False
+
+
+def _direction_line(metric: MetricDesign, view: CodeView) -> str | None:
+    if metric.direction_verdict != "verified" or metric.fact is not None:
+        return None
+    if metric.direction_place is None:
+        said = metric.direction_evidence
+        if said == BY_THE_CLAIM and not metric.says_by_itself:
+            return "the claim does not say which side is bad, and no line or fact does"
+        return None if said == BY_THE_CLAIM else "no line that says a direction is cited"
+    found = view.code.statement_at(metric.direction_place)
+    if found is None or not _says_direction(found[1]):
+        return f"{metric.direction_place} is the call or the loop; it says no direction"
+    return None
+
+
+def _says_direction(s: Stmt) -> bool:
+    if s[0] in ("raise", "assert"):
+        return True
+    for e in own_expressions(s):
+        if any(is_call(c) and last_name(c) in _LOGS_TROUBLE for c in walk(e)):
+            return True
+    value = value_of(s) if s[0] in ("assign", "return") else None
+    if value is None or any(is_call(c) for c in walk(value)):
+        return False
+    return any(_SAYS_DIRECTION.search(text) for text in constants_in(value)) or (
+        value[0] == "k" and isinstance(constant_of(value), str) and bool(_SAYS_DIRECTION.search(constant_of(value)))
+    )
+
+
+#: Rules that reject, with the reason by which a report may say why.
+CODE_RULES: dict[str, MetricRule] = {
+    **{name: _place_rule(name) for name in PLACE_RULES},
+    "borrowed_limit": _borrowed_limit,
+    "wrong_denominator": _denominator,
+    "twins": _twin,
+    "judge_without_prompt": _judge_prompt,
+    "direction_by_the_call": _direction_line,
+}

@@ -1,0 +1,125 @@
+"""Functions that requests run: what a server registers, and all that it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gapwatch.design.metrics.claimed_code import ClaimedCode
+from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
+from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, end_of, is_call, line_of
+from gapwatch.design.source.program import last_name, statements
+
+#: Libraries whose decorators register a command of a command line.
+_COMMAND_LINES = frozenset({"click", "typer", "fire", "cyclopts", "argh", "invoke", "pytest"})
+#: Libraries whose decorators register what a server runs for a request or a message.
+_SERVERS = frozenset(
+    [
+        "fastapi",
+        "starlette",
+        "flask",
+        "quart",
+        "sanic",
+        "litestar",
+        "aiohttp",
+        "falcon",
+        "bottle",
+        "django",
+        "celery",
+        "chainlit",
+        "slack_bolt",
+        "discord",
+        "telegram",
+        "aiogram",
+        "faststream",
+        "modal",
+        "bentoml",
+        "fastmcp",
+        "mcp",
+        "robyn",
+        "tornado",
+        "azure",
+        "functions_framework",
+        "chalice",
+    ]
+)
+
+
+def served_functions(code: ClaimedCode) -> set[str] | None:
+    """Functions that requests run; None where the code has no server, so that any function may be its way in."""
+    program, graph = code.material.program, code.material.graph
+    tags = {s.path for s in graph.symbols if s.tags}
+    registered = [s for s in graph.symbols if s.kind == "function" and s.path not in tags and s.decorators]
+    servers = {s.path for s in registered if any(d.partition(".")[0] in _SERVERS for d in s.decorators)}
+    if not servers:
+        return None
+    roots = {s.id for s in registered if any(d.partition(".")[0] not in _COMMAND_LINES for d in s.decorators)}
+    commands = {
+        s.id for s in graph.symbols if s.decorators and all(d.partition(".")[0] in _COMMAND_LINES for d in s.decorators)
+    }
+    by_name: dict[str, list[str]] = {}
+    for info in program.functions:
+        if info.parent >= 0:
+            by_name.setdefault(info.ir.name, []).append(info.symbol)
+    for cls in program.classes:
+        by_name.setdefault(cls.ir.name, []).extend(
+            f"{cls.symbol}.{name}" for name in ("__init__", "__post_init__", "__call__", "__enter__", "__aenter__")
+        )
+        if cls.outside:
+            # The library calls the methods of its subclasses.
+            roots |= {i.symbol for i in program.functions if i.owner == cls.number}
+    mentioned: set[str] = set()
+    for ir, module in zip(program.irs, program.index.modules, strict=True):
+        if ir is not None and module.path not in tags:
+            # What a server's file runs as a program is a trial; another file may be a way in of its own.
+            is_way_in = module.path not in servers and _asks_as_program(code, module.name, ir.functions[0].body)
+            body = ir.functions[0].body if is_way_in else _without_main(ir.functions[0].body)
+            bodies = [body, *(c.body for c in ir.classes)]
+            mentioned |= {n for b in bodies for s in statements(b) for e in own_expressions(s) for n in _lasts(e)}
+            for function in ir.functions:
+                for e in (*function.decorators, *(p.default for p in function.params if p.default is not None)):
+                    mentioned |= set(_lasts(e))
+                for p in function.params:
+                    mentioned |= set(_lasts(p.annotation)) if p.annotation is not None else set()
+    roots |= {symbol for name in mentioned for symbol in by_name.get(name, ())}
+    callees = code.material.sites.callees
+    seen = set(roots) - commands
+    frontier = list(seen)
+    while frontier:
+        current = frontier.pop()
+        subject = code.subject(current)
+        names = {n for s in subject.statements for e in own_expressions(s) for n in _lasts(e)} if subject else set()
+        near = {edge.dst for edge in callees.get(current, ())}
+        near |= {symbol for name in names for symbol in by_name.get(name, ())}
+        near |= {i.symbol for i in program.functions if subject is not None and i.parent == subject.info.number}
+        for symbol in near - seen - commands:
+            seen.add(symbol)
+            frontier.append(symbol)
+    return seen
+
+
+def _asks_as_program(code: ClaimedCode, module: str, body: Body) -> bool:
+    """Return whether a file that runs as a program asks a model; one that fills an index does not."""
+    lines = {(line_of(s), end_of(s)) for s in _main_blocks(body)}
+    models = code.reaching(frozenset({"llm_chat"}))
+    return any(
+        edge.dst in models and any(a <= line <= b for _, line in edge.sites for a, b in lines)
+        for edge in code.material.sites.callees.get(module, ())
+    )
+
+
+def _lasts(e: Expr) -> Iterator[str]:
+    for name in names_in(e):
+        yield name.rpartition(".")[2]
+    for inner in walk(e):
+        if is_call(inner):
+            yield last_name(inner)
+
+
+def _main_blocks(body: Body) -> list[Stmt]:
+    return [s for s in body if s[0] == "if" and any("__name__" in names_in(test) for test, _ in branches_of(s))]
+
+
+def _without_main(body: Body) -> Body:
+    """Leave out what runs only as a program: `if __name__ == "__main__"`."""
+    blocks = _main_blocks(body)
+    return tuple(s for s in body if s not in blocks)
