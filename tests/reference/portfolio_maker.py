@@ -41,7 +41,7 @@ _POINTERS = [
 ]
 _TEXT_FIELDS = ["output", "output", "output", "input", "status", "error_type", "model", "tier", "name", "kind"]
 _NUMBER_FIELDS = [
-    *("latency", "usage.cost_usd", "usage.input_tokens", "usage.output_tokens", "usage.total_tokens"),
+    *("latency", "latency_ms", "usage.cost_usd", "usage.input_tokens", "usage.output_tokens", "usage.total_tokens"),
     *("started_at", "ended_at"),
 ]
 _KEYS = ["x", "y", "label", "text", "list", "meta", "never"]

@@ -136,6 +136,9 @@ def _read_span_field(name: str, place: Place) -> Found | Absent:
         return number_of(span.get(name))
     if name == "latency":
         return elapsed(span)
+    if name == "latency_ms":
+        seconds = elapsed(span)
+        return seconds * 1_000.0 if isinstance(seconds, float | int) else seconds
     if name == "usage.total_tokens":
         return total_tokens(span)
     assert name in ("usage.input_tokens", "usage.output_tokens", "usage.cost_usd"), name

@@ -27,6 +27,7 @@ class Draft:
         edges: Readable edges with their position in the file.
         questions: Readable questions with their position in the file.
         written_by_llm: Fields that models write.
+        with_references: Whether metrics may compare with reference answers, as those of an offline evaluation do.
         by_name: Readable metrics by name.
         by_id: Readable components by id.
     """
@@ -40,6 +41,7 @@ class Draft:
     edges: Sequence[tuple[int, Edge]]
     questions: Sequence[tuple[int, Question]]
     written_by_llm: WrittenByLlm
+    with_references: bool = False
     by_name: dict[str, Metric] = field(default_factory=dict)
     by_id: dict[str, Component] = field(default_factory=dict)
 

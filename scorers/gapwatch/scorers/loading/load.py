@@ -37,12 +37,13 @@ _PARTS = ("components", "edges", "facts", "questions", "metrics")
 _MEANING = ("claim", "when", "per_trace")
 
 
-def load_portfolio(path: str | Path, facts: Path | None = None) -> Portfolio:
+def load_portfolio(path: str | Path, facts: Path | None = None, *, with_references: bool = False) -> Portfolio:
     """Read a portfolio from a file.
 
     Args:
         path: YAML.
         facts: File of further facts; of two with one id, the later `at` wins.
+        with_references: Allow metrics that compare with reference answers, which only an offline evaluation has.
 
     Raises:
         PortfolioError: A file cannot be read or has mistakes; lists all problems of both files.
@@ -55,7 +56,7 @@ def load_portfolio(path: str | Path, facts: Path | None = None) -> Portfolio:
         except PortfolioError as error:
             refused = error.problems
     try:
-        portfolio = _parse(_bytes(path), str(path), further)
+        portfolio = _parse(_bytes(path), str(path), further, with_references)
     except PortfolioError as error:
         raise PortfolioError([*error.problems, *refused]) from None
     if refused:
@@ -63,18 +64,21 @@ def load_portfolio(path: str | Path, facts: Path | None = None) -> Portfolio:
     return portfolio
 
 
-def parse_portfolio(text: str | bytes, file: str = "<portfolio>", facts: Iterable[Fact] = ()) -> Portfolio:
+def parse_portfolio(
+    text: str | bytes, file: str = "<portfolio>", facts: Iterable[Fact] = (), *, with_references: bool = False
+) -> Portfolio:
     """Read a portfolio from its text.
 
     Args:
         text: YAML.
         file: Name of the file in messages.
         facts: Further facts; of two with one id, the later `at` wins.
+        with_references: Allow metrics that compare with reference answers, as a store of evaluations has them.
 
     Raises:
         PortfolioError: The portfolio has mistakes; lists all of them.
     """
-    return _parse(text, file, tuple(facts))
+    return _parse(text, file, tuple(facts), with_references)
 
 
 def _bytes(path: str | Path) -> bytes:
@@ -84,7 +88,7 @@ def _bytes(path: str | Path) -> bytes:
         raise PortfolioError([Problem(str(path), None, "", f"cannot be read: {error.strerror or error}")]) from None
 
 
-def _parse(text: str | bytes, file: str, further: tuple[Fact, ...]) -> Portfolio:
+def _parse(text: str | bytes, file: str, further: tuple[Fact, ...], with_references: bool) -> Portfolio:
     root, problems = read_yaml(text, file)
     raw = root.value
     if not isinstance(raw, dict):
@@ -95,7 +99,7 @@ def _parse(text: str | bytes, file: str, further: tuple[Fact, ...]) -> Portfolio
         problems.add(("gapwatch",), "the file is empty", "", "gapwatch: 1")
         problems.raise_if_any()
     header = _read_header(raw, problems)
-    draft = _read_parts(raw, header, further, problems)
+    draft = _read_parts(raw, header, further, problems, with_references)
     _check_top(raw, draft)
     check_portfolio_rules(draft)
     problems.raise_if_any()
@@ -112,7 +116,11 @@ def _read_header(raw: dict[str, object], problems: ProblemList) -> Portfolio | N
 
 
 def _read_parts(
-    raw: dict[str, object], header: Portfolio | None, further: tuple[Fact, ...], problems: ProblemList
+    raw: dict[str, object],
+    header: Portfolio | None,
+    further: tuple[Fact, ...],
+    problems: ProblemList,
+    with_references: bool,
 ) -> Draft:
     components = list(_read_list(Component, raw, "components", problems))
     component_ids = frozenset(_texts(raw, "components", "id"))
@@ -137,6 +145,7 @@ def _read_parts(
         edges=list(_read_list(Edge, raw, "edges", problems)),
         questions=list(_read_list(Question, raw, "questions", problems)),
         written_by_llm=written_by_llm(declared, [component for _, component in components]),
+        with_references=with_references,
     )
     if header is not None:
         check_span_mapping(header.spans, draft)

@@ -159,9 +159,12 @@ def _check_references(draft: Draft, metric: Metric, predicate: Predicate, path: 
 
 
 def _note_reference(draft: Draft, field: Field, path: KeyPath) -> None:
+    if draft.with_references:
+        return
     draft.problems.add(
         path,
-        f"{shown(field.text)} is a reference answer; those belong to offline evaluation",
+        f"{shown(field.text)} is a reference answer; those belong to offline evaluation: "
+        "name this portfolio in the configuration of gapwatch eval",
         "another field, or a judge",
     )
 

@@ -181,7 +181,10 @@ def _note_no_text(value: object, path: KeyPath, problems: ProblemList) -> None:
 def _note_unknown_key(where: KeyPath, keys: list[str], problems: ProblemList) -> None:
     key = str(where[-1])
     if key in REFERENCE_NAMES:
-        problems.add(where, "no such key; reference answers are for offline evaluation")
+        problems.add(
+            where,
+            "no such key; reference answers are for offline evaluation: gapwatch eval reads them from its data set",
+        )
     else:
         close = nearest(key, keys)
         problems.add(where, "no such key", "" if close or not keys else one_of(keys), close)

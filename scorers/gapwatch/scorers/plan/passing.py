@@ -196,6 +196,9 @@ class Conditions:
         if name in ("latency", "duration"):
             start, end = self._local("s.started_at"), self._local("s.ended_at")
             return self._local(f"None if {start} is None or {end} is None else {end} - {start}")
+        if name == "latency_ms":
+            seconds = self._typed_number(_plain("latency"))
+            return self._local(f"None if {seconds} is None else {seconds} * 1000.0")
         if name == "usage.total_tokens":
             given = self._typed_number(_plain("usage.input_tokens"))
             made = self._typed_number(_plain("usage.output_tokens"))

@@ -221,6 +221,8 @@ class RowInputs:
     def _span_number(self, name: str) -> Callable[[Any], float | int]:
         if name == "latency":
             return _elapsed
+        if name == "latency_ms":
+            return _elapsed_ms
         if name == "usage.total_tokens":
             wrong = self._types.wrong_usage
             return lambda span: _total_tokens(span, wrong)
@@ -342,6 +344,11 @@ def _finite(number: float) -> float | int:
 def _elapsed(owner: Any) -> float | int:
     start, end = owner.started_at, owner.ended_at
     return NO_TIME if start is None or end is None else _finite(end - start)
+
+
+def _elapsed_ms(owner: Any) -> float | int:
+    start, end = owner.started_at, owner.ended_at
+    return NO_TIME if start is None or end is None else _finite((end - start) * 1_000.0)
 
 
 def _used(usage: Any, member: str, wrong: Any) -> float | int:

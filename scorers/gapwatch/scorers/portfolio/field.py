@@ -15,6 +15,7 @@ SPAN_NUMBER_FIELDS = (
     *(f.name for f in fields_of(Level.SPAN, Content.NUMBER)),
     *(f"usage.{f.name}" for f in fields_of(Level.USAGE)),
     "latency",
+    "latency_ms",
     "usage.total_tokens",
 )
 TRACE_NUMBER_FIELDS = (

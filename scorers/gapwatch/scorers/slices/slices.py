@@ -24,7 +24,7 @@ class RecordSlice:
     """Records `[from_offset, to_offset)` of one source partition.
 
     Attributes:
-        lane: `live`, `file:<source>` or `backfill:<id>`.
+        lane: `live`, `file:<source>`, `backfill:<id>` or `eval:<run>`.
         topic: Kafka topic, or the name of the file source.
         partition: Kafka partition; 0 for a file.
         from_offset: First offset covered.

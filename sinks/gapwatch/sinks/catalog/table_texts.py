@@ -11,7 +11,8 @@ from gapwatch.sinks.catalog.alert_table_texts import ALERT_TABLE_TEXTS
 #: Texts of columns that mean the same in several tables and views.
 SHARED = {
     "seq": "Number of the commit that wrote the row; grows with each commit of the store.",
-    "lane": "Where the records come from: `live` (Kafka), `file:<name>` (replay) or `backfill:<name>`.",
+    "lane": "Where the records come from: `live` (Kafka), `file:<name>` (replay), `backfill:<name>`, "
+    "or `eval:<run>` (an evaluation).",
     "pipeline": "Name of the pipeline, from the trace.",
     "environment": "Environment of the trace, such as production.",
     "component": "Component of the portfolio; null for a metric of the whole trace.",

@@ -67,7 +67,9 @@ def store_option(command: Function) -> Function:
 
 component_option = click.option("--component", metavar="ID", help="Only this component. Default: all.")
 metric_option = click.option("--metric", metavar="NAME", help="Only this metric. Default: all.")
-lane_option = click.option("--lane", metavar="LANE", help="Only this lane: live, file:..., backfill:... Default: all.")
+lane_option = click.option(
+    "--lane", metavar="LANE", help="Only this lane: live, file:..., backfill:..., eval:... Default: all."
+)
 since_option = click.option(
     "--since", metavar="WHEN",
     help="Only from this event time on: 15m, 2h, 7d before now, or ISO 8601 (UTC). Default: all.",

@@ -45,6 +45,7 @@ class ReplayOptions:
         alerts: Detect shifts and broken thresholds, in each file as a lane of its own.
         judge: Answers the pending judge requests when the files are read; None: they stay pending.
         on_progress: Called after every slice.
+        lane: Lane of all records; None: `file:` and the name of each file.
     """
 
     source_name: str | None = None
@@ -52,6 +53,7 @@ class ReplayOptions:
     alerts: bool = False
     judge: Callable[[Store, Sequence[Portfolio]], JudgeResult] | None = None
     on_progress: OnProgress | None = None
+    lane: str | None = None
 
 
 def replay(
@@ -79,7 +81,7 @@ def replay(
         raise UsageError(str(error)) from error
     with contextlib.ExitStack() as opened:
         # All files are opened before the store is made: one that is missing must not leave an empty store behind.
-        sources = [opened.enter_context(FileSource(path, options.source_name)) for path in files]
+        sources = [opened.enter_context(FileSource(path, options.source_name, options.lane)) for path in files]
         store = opened.enter_context(Store.open(store_path, create=True))
         for portfolio in portfolios:
             store.register(portfolio, [row for row in policy.rows() if row["portfolio_sha"] == portfolio.sha])

@@ -37,6 +37,10 @@ COMMANDS: dict[str, Command] = {
     "judge": Command(
         "Run LLM judges over a store, repeat verdicts, estimate costs.", "gapwatch.streams.commands.judge:judge_command"
     ),
+    "metrics": Command(
+        "List the metrics of evaluations, and export them into a portfolio.",
+        "gapwatch.streams.commands.metrics:metrics_command",
+    ),
     "publish": Command(
         "Publish files of traces to a Kafka topic.", "gapwatch.streams.commands.publish:publish_command"
     ),

@@ -55,7 +55,7 @@ def judge_store_command(store: StorePlace, judges: Path, patience: float) -> Non
     access = model_access(load_judge_settings(judges))
     with Store.open(file) as opened:
         with closing(opened.cursor()) as cursor:
-            portfolios = [parse_portfolio(text) for text in portfolio_texts(cursor)]
+            portfolios = [parse_portfolio(text, with_references=True) for text in portfolio_texts(cursor)]
         result = judge_store(opened, portfolios, access, patience_seconds=patience)
     _write(result.as_json())
     if result.left:

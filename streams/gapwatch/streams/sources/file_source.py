@@ -49,15 +49,16 @@ class FileSource:
     Args:
         path: The file, or `-` for standard input.
         name: Name of the source; None takes the file's name.
+        lane: Lane of its records; None: `file:` and the name.
 
     Raises:
         SourceError: The file does not exist, is a directory, or cannot be opened.
     """
 
-    def __init__(self, path: str, name: str | None = None) -> None:
+    def __init__(self, path: str, name: str | None = None, lane: str | None = None) -> None:
         self.path = path
         self.name = name or Path(path).name
-        self.lane = f"file:{self.name}"
+        self.lane = lane or f"file:{self.name}"
         self._raw, self._total = open_source(path)
         self._digest = hashlib.sha256()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gapwatch.sinks.store.utc_text import parse_utc, utc_text
 
-Entry = TypeVar("Entry", bound="LabelShare | NewValue | NotedNear | Example | CountedShare | MeanShare")
+Entry = TypeVar("Entry", bound="LabelShare | NewValue | NotedNear | AlertExample | CountedShare | MeanShare")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class NotedNear:
 
 
 @dataclass(frozen=True)
-class Example:
+class AlertExample:
     """One trace that shows what moved.
 
     Attributes:
@@ -142,7 +142,7 @@ class Cause:
     labels: tuple[LabelShare, ...] = ()
     new: tuple[NewValue, ...] = ()
     notes: tuple[NotedNear, ...] = ()
-    examples: tuple[Example, ...] = ()
+    examples: tuple[AlertExample, ...] = ()
     quantile: QuantileMove | None = None
     runbook_url: str | None = None
 
@@ -168,7 +168,7 @@ class Cause:
             labels=_entries(LabelShare, value.get("labels")),
             new=_entries(NewValue, value.get("new")),
             notes=_entries(NotedNear, value.get("annotations")),
-            examples=_entries(Example, value.get("examples")),
+            examples=_entries(AlertExample, value.get("examples")),
             quantile=QuantileMove.from_json(value.get("values")),
             runbook_url=value.get("runbook_url"),
         )

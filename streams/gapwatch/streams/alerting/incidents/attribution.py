@@ -25,9 +25,9 @@ from gapwatch.sinks.reading.example_rows import outcome_examples, value_examples
 from gapwatch.sinks.reading.noted_events import noted_events
 from gapwatch.sinks.store.transaction import Connection
 from gapwatch.streams.alerting.incidents.alert_cause import (
+    AlertExample,
     Cause,
     CountedShare,
-    Example,
     LabelShare,
     MeanShare,
     NewValue,
@@ -96,7 +96,7 @@ def attribute(con: Connection, moved: Moved, part: Part | None = None) -> Cause:
         part: The part of the numbers or labels that moved; None for rates and bounds.
 
     Returns:
-        The cause, without addresses: `Example.url` and `runbook_url` come from the portfolio.
+        The cause, without addresses: `AlertExample.url` and `runbook_url` come from the portfolio.
     """
     statistic = None if part is None else part.statistic
     return Cause(
@@ -215,7 +215,7 @@ def _notes(con: Connection, moved: Moved) -> tuple[NotedNear, ...]:
     return tuple(NotedNear(one.at, one.text, one.by) for one in noted)
 
 
-def _examples(con: Connection, moved: Moved, part: Part | None) -> tuple[Example, ...]:
+def _examples(con: Connection, moved: Moved, part: Part | None) -> tuple[AlertExample, ...]:
     """Return the first traces since the change that show what grew; for a bound the last ones of its window.
 
     Where the part of the values shrank, they are traces outside of it. Only stored rows can be shown.
@@ -227,7 +227,7 @@ def _examples(con: Connection, moved: Moved, part: Part | None) -> tuple[Example
         rows = outcome_examples(con, lane, series, outcome, since, until, _EXAMPLES, is_last=is_last)
     else:
         rows = value_examples(con, lane, series, part.as_value_part(inside=moved.grew), since, until, _EXAMPLES)
-    return tuple(Example(trace, at, observed, release, None) for trace, at, observed, release in rows)
+    return tuple(AlertExample(trace, at, observed, release, None) for trace, at, observed, release in rows)
 
 
 # ---- quantiles of numbers ----

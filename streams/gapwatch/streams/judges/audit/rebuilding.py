@@ -73,7 +73,7 @@ class Rebuilder:
             text = self._archive.portfolio_text(sha)
             if text is None:
                 raise UsageError(f"{place}: the store has no portfolio {sha[:12]}")
-            portfolio = parse_portfolio(text)
+            portfolio = parse_portfolio(text, with_references=True)
             self._scorers[sha] = (portfolio, Scorer(compile_plan([_judged_only(portfolio)])))
         return self._scorers[sha]
 

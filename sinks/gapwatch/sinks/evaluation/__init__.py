@@ -1,0 +1,1 @@
+"""Files that data sets are read from, and results of a lane for the reports of evaluations."""

@@ -1,0 +1,1 @@
+"""Data sets of examples, read from files, stores, lists and data frames."""
