@@ -43,8 +43,8 @@ def read_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
         key = pair.key
         if wanted[key]:
             value = pair.value
-            # Most values are texts.
-            attributes[key] = value.string_value or _value(value, 0)
+            # Most values are texts or whole numbers.
+            attributes[key] = value.string_value or value.int_value or _value(value, 0)
         elif not key:
             raise UndecodableError("an attribute has no key")
     is_error, message = False, ""

@@ -58,4 +58,10 @@ def is_cut(value: Any, content: Any, *, is_answer: bool = False) -> bool:
 
 def listed(root: dict[str, Any]) -> list[Any]:
     """Return the values of an object whose keys are numbers, in the order of the numbers."""
-    return [root[key] for key in sorted(root, key=lambda key: (int(key), "") if key.isdecimal() else (1 << 30, key))]
+    if len(root) == 1:
+        return list(root.values())
+    return [root[key] for key in sorted(root, key=_number_first)]
+
+
+def _number_first(key: str) -> tuple[int, str]:
+    return (int(key), "") if key.isdecimal() else (1 << 30, key)

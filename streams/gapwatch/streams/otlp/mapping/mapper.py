@@ -89,8 +89,7 @@ class TraceMapper:
         steps = self.steps(list(facts.values()))
         root = _root(steps, self._rules)
         rules = self._rules.of_trace(root)
-        for step in steps:
-            mapped.conventions[step.facts.convention or NO_CONVENTION] += 1
+        mapped.conventions = Counter([step.facts.convention or NO_CONVENTION for step in steps])
         rules.set_components(steps)
         rules.set_tiers(steps)
         set_tiers(steps)

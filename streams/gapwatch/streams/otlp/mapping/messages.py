@@ -93,19 +93,16 @@ def indexed_messages(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:
     root: dict[str, Any] = {}
     for path, value in members:
         parts = path.split(".")
+        if len(parts) > 2 and parts[1] == "message":
+            del parts[1]
         node = root
         for part in parts[:-1]:
             below = node.get(part)
-            if not isinstance(below, dict):
+            if type(below) is not dict:
                 below = node[part] = {}
             node = below
         node[parts[-1]] = value
-    found = []
-    for message in listed(root):
-        if isinstance(message, dict):
-            inner = message.get("message")
-            found.append(_with_lists(inner if isinstance(inner, dict) else message))
-    return found
+    return [_with_lists(message) for message in listed(root) if isinstance(message, dict)]
 
 
 def _messages(content: Any) -> list[dict[str, Any]] | None:
@@ -124,13 +121,31 @@ def _messages(content: Any) -> list[dict[str, Any]] | None:
         return _messages(content[0])
     found = []
     for one in content:
-        if isinstance(one, dict) and (_role(one) is not None or one.get("type") == "function_call_output"):
+        plain = _plain(one) if isinstance(one, dict) else None
+        if plain is not None:
+            found.append(plain)
+        elif isinstance(one, dict) and (_role(one) is not None or one.get("type") == "function_call_output"):
             found.append(_message(one))
         elif isinstance(one, list) and len(one) == 2 and all(isinstance(part, str) for part in one):
             found.append({"role": one[0], "content": one[1]})
         else:
             return None
     return found
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the usual message, of a role and a text alone, in its normal form; None for any other."""
+    role, text = message.get("role"), message.get("content")
+    if type(role) is not str:
+        return None
+    if text is None:
+        parts = message.get("parts")
+        if type(parts) is not list or len(parts) != 1 or type(parts[0]) is not dict or parts[0].get("type") != "text":
+            return None
+        text = parts[0].get("content")
+    if type(text) is not str or not text:
+        return None
+    return {"role": role.lower(), "content": text}
 
 
 def _role(message: dict[str, Any]) -> str | None:
@@ -327,6 +342,8 @@ def _unwrapped(content: Any) -> Any:
 
 def _with_lists(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message in which the objects whose keys are numbers are lists."""
+    if len(message) == 2 and "content" in message and type(message["content"]) is str:
+        return message
     found: dict[str, Any] = {}
     for key, value in message.items():
         if isinstance(value, dict) and value and all(part.isdecimal() for part in value):
