@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from gapwatch.streams.otlp.files.span_file import read_span_file
 from tests.gapwatch_command import gapwatch
 from tests.streams.batch.test_publish_files import lines
+from tests.streams.otlp import captures
 
 pytestmark = pytest.mark.kafka
 
@@ -99,3 +101,19 @@ def test_following_prints_what_comes_later(kafka_broker):
     thread.join(60)
 
     assert traces_of(ran) == ["t0", "t1"]
+
+
+def test_records_of_a_collector_come_out_as_a_file_of_spans(kafka_broker, tmp_path):
+    name, file = kafka_broker.make_topic(partitions=2), tmp_path / "spans.jsonl"
+    records = list(read_span_file(str(captures.FOLDER / "kafka" / "otlp_spans.jsonl.gz")))
+    for number in (0, 1):
+        kafka_broker.produce(name, [one.body for one in records[number::2]], number, compression_type="zstd")
+
+    ran = consume(kafka_broker, name, "--encode")
+
+    assert (ran.status, ran.err) == (0, "")
+    file.write_text(ran.out)
+    assert sorted(one.body for one in read_span_file(str(file))) == sorted(one.body for one in records)
+    shown = gapwatch("spans", str(file))
+    assert shown.status == 0
+    assert "generate" in shown.out

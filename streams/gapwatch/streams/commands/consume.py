@@ -28,9 +28,19 @@ _NAMED_FAULTS = 20
     "--from", "start", default="earliest", show_default=True, metavar="WHERE",
     help="Where to begin: earliest, latest, or a time of the records: 2026-11-21T10:00Z, or 2h for two hours ago.",
 )  # fmt: skip
+@click.option(
+    "--encode", "encode", is_flag=True,
+    help="Write any value, in base64 beside its place, such as spans of a Collector for `gapwatch spans`.",
+)  # fmt: skip
 @click.option("--follow", is_flag=True, help="Wait for new records, until Ctrl-C. Default: end at the topic's end.")
 def consume_command(
-    topic: str, limit: int | None, partitions: tuple[int, ...], start: str, follow: bool, **kafka: Any
+    topic: str,
+    limit: int | None,
+    partitions: tuple[int, ...],
+    start: str,
+    encode: bool,
+    follow: bool,
+    **kafka: Any,
 ) -> None:
     """Print the records of a Kafka topic, one line of JSON each, such as for a file of traces.
 
@@ -46,7 +56,8 @@ def consume_command(
 
     settings = read_kafka_options(**kafka)
     click.get_current_context().with_resource(logs_on_stderr(quiet=True))
-    lines = TopicLines(settings, ConsumeOptions(topic, partitions, _start(start), limit, follow), _Faults().name)
+    options = ConsumeOptions(topic, partitions, _start(start), limit, follow, encode)
+    lines = TopicLines(settings, options, _Faults().name)
     run_consume(lines, _write)
     if lines.skipped:
         raise JobError(f"{lines.skipped:,} records of topic {topic} are no JSON in UTF-8 and were skipped")

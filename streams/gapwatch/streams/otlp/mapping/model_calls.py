@@ -47,19 +47,13 @@ def settle_calls(steps: Sequence[TraceStep], table: ConventionTable) -> None:
 def _settle_nested(of_kind: list[TraceStep], table: ConventionTable) -> None:
     members = {id(step) for step in of_kind}
     inner: dict[int, list[TraceStep]] = {}
-    depths: dict[int, int] = {}
     for step in of_kind:
-        depth = 0
-        nearest: TraceStep | None = None
         for above in step.above():
-            depth += 1
-            if nearest is None and id(above) in members:
-                nearest = above
-        depths[id(step)] = depth
-        if nearest is not None:
-            inner.setdefault(id(nearest), []).append(step)
+            if id(above) in members:
+                inner.setdefault(id(above), []).append(step)
+                break
     calls: dict[int, _Calls] = {}
-    for step in sorted(of_kind, key=lambda one: -depths[id(one)]):
+    for step in sorted(of_kind, key=lambda one: -one.depth):
         below = _Calls()
         for one in inner.get(id(step), ()):
             below.add(calls[id(one)])
@@ -118,7 +112,10 @@ def _settle_sums(steps: Sequence[TraceStep]) -> None:
     reporting: set[int] = set()
     for step in steps:
         if step.kind in MODEL_KINDS and step.facts.has_tokens and not step.is_wrapper:
-            reporting.update(id(above) for above in step.above())
+            for above in step.above():
+                if id(above) in reporting:
+                    break
+                reporting.add(id(above))
     for step in steps:
         if step.kind not in MODEL_KINDS and id(step) in reporting:
             step.is_wrapper = True

@@ -89,9 +89,9 @@ class SpanFacts:
         if self.kind is None:
             self._guess_kind(table)
 
-    def join(self, entry: LogEntry, table: ConventionTable) -> bool:
-        """Add the content of a log record, or of an event, that belongs to this span; return whether it has any."""
-        return _join(self, entry, table)
+    def join(self, entry: LogEntry, table: ConventionTable) -> None:
+        """Add the content of a log record, or of an event, that belongs to this span."""
+        _join(self, entry, table)
 
     def read_content(self) -> None:
         """Bring input and output into their normal form; after the log records were joined."""
@@ -315,7 +315,7 @@ class SpanFacts:
             self.kind = "llm"
 
 
-def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> bool:
+def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> None:
     name, attributes = entry.name, entry.attributes
     part = _MESSAGE_EVENTS.get(name)
     if part is not None:
@@ -344,18 +344,15 @@ def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> bool:
             known.append(message)
         elif known is None and field not in facts.indexed:
             facts.found[field] = [message]
-        return True
-    has_content = False
+        return
     for key, value in attributes.items():
         meaning = table.meanings[key]
         if meaning.field in ("input", "output", "system", "documents") and value is not None:
-            has_content = True
             if meaning.member is None:
                 facts.found.setdefault(meaning.field, value)
-    return has_content
 
 
-#: Event or record of older versions of the GenAI conventions to the role and the field of its message.
+#: Event or record of older GenAI conventions to the role and the field of its message.
 _MESSAGE_EVENTS = {
     "gen_ai.system.message": ("system", "input"),
     "gen_ai.user.message": ("user", "input"),

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from gapwatch.streams.otlp.mapping.span_facts import SpanFacts
 
+#: Steps around a step that rules look at: without a bound, a trace of 10,000 spans in each other takes minutes.
+MOST_ABOVE = 200
+
 
 class TraceStep:
     """Span in the tree of its trace, to which the rules over whole traces write.
@@ -19,14 +22,15 @@ class TraceStep:
         kind: Kind of the step in the envelope.
         component: Component of the pipeline that did it.
         own_name: Name that a person gave to it; None for a span that an instrumentor made.
+        depth: Number of steps around it.
         tier: Tier of a model call; None without one.
         is_wrapper: Whether its tokens and cost are those of a call elsewhere in the trace.
         is_dropped: Whether it is left out of the envelope.
     """
 
     __slots__ = (
-        "component", "facts", "has_children", "is_dropped", "is_wrapper", "kind", "lost_parent", "own_name", "parent",
-        "tier",
+        "component", "depth", "facts", "has_children", "is_dropped", "is_wrapper", "kind", "lost_parent", "own_name",
+        "parent", "tier",
     )  # fmt: skip
 
     def __init__(self, facts: SpanFacts) -> None:
@@ -36,14 +40,17 @@ class TraceStep:
         self.lost_parent = False
         self.kind = facts.kind or "other"
         self.component = ""
+        self.depth = 0
         self.own_name: str | None = None
         self.tier: str | None = None
         self.is_wrapper = self.is_dropped = False
 
     def above(self) -> Iterator[TraceStep]:
-        """Yield the steps around it, the nearest first."""
+        """Yield the steps around it, the nearest first; `MOST_ABOVE` at most."""
         step = self.parent
-        while step is not None:
+        for _ in range(MOST_ABOVE):
+            if step is None:
+                return
             yield step
             step = step.parent
 
@@ -75,7 +82,21 @@ def tree_of(facts: Sequence[SpanFacts]) -> list[TraceStep]:
     for step in steps:
         if step.parent is not None:
             step.parent.has_children = True
+    _set_depths(steps)
     return steps
+
+
+def _set_depths(steps: list[TraceStep]) -> None:
+    for step in steps:
+        path = []
+        here: TraceStep | None = step
+        while here is not None and here.depth == 0 and here.parent is not None:
+            path.append(here)
+            here = here.parent
+        depth = 0 if here is None else here.depth
+        for one in reversed(path):
+            depth += 1
+            one.depth = depth
 
 
 def _break_circles(steps: list[TraceStep]) -> None:
