@@ -347,11 +347,11 @@ def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> None:
         return
     for key, value in attributes.items():
         meaning = table.meanings[key]
-        if meaning.field in ("input", "output", "system", "documents") and value is not None:
-            if meaning.member is None:
-                facts.found.setdefault(meaning.field, value)
+        if meaning.member is None and value is not None and meaning.field in _CONTENT_FIELDS:
+            facts.found.setdefault(meaning.field, value)
 
 
+_CONTENT_FIELDS = ("input", "output", "system", "documents")
 #: Event or record of older GenAI conventions to the role and the field of its message.
 _MESSAGE_EVENTS = {
     "gen_ai.system.message": ("system", "input"),
