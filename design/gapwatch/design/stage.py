@@ -23,10 +23,11 @@ from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions
+from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
+from gapwatch.design.metrics.selection import MetricSelection, select_metrics
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
-from gapwatch.design.metrics.traceability import Gap, ci_targets, set_alerts
+from gapwatch.design.metrics.traceability import MAX_PAGES, Gap, ci_targets, set_alerts
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
@@ -83,7 +84,8 @@ class Design:
         architecture: Components and edges.
         prompts: Prompts by component.
         points: Spans to emit.
-        metrics: Metrics that passed the critic.
+        metrics: Metrics of the portfolio.
+        selection: How they were selected, with the shelf of those that passed the critic and were not.
         dropped: Rejected metrics, each with its last review.
         critique: Reviews of `metrics`.
         gaps: Judges and functions that are not monitored.
@@ -111,6 +113,7 @@ class Design:
     prompts: dict[str, list[Prompt]]
     points: list[IntegrationPoint]
     metrics: list[MetricDesign]
+    selection: MetricSelection
     dropped: list[tuple[MetricDesign, MetricReview]]
     critique: Critique
     gaps: list[Gap]
@@ -137,6 +140,7 @@ def run_design(
     catalog: LibraryCatalog | None = None,
     refiner: Refiner | None = None,
     progress: Progress = no_progress,
+    is_bounded: bool = True,
 ) -> Design:
     """Design the portfolio of a repository.
 
@@ -148,12 +152,17 @@ def run_design(
         catalog: Library catalogue; None for the shipped one.
         refiner: Model-backed refiner; None for none.
         progress: Called with stage, done and total.
+        is_bounded: False keeps every metric that passed the critic, and asks every question.
     """
     wishes = Wishes(goal, facts, judge_model)
     code = read_code(scan, facts, catalog or default_catalog(), progress)
     view = understand(code, goal, refiner)
     choice = choose_metrics(view, code.material, wishes, refiner)
-    return _finish(scan, wishes, code, view, choice, refiner)
+    if is_bounded:
+        selection = select_metrics(choice.metrics, view.architecture, wishes.concerns, facts)
+    else:
+        selection = MetricSelection(choice.metrics)
+    return _finish(scan, wishes, code, view, choice, selection, refiner)
 
 
 def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
@@ -218,15 +227,24 @@ def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> Pipelin
 
 
 def _finish(
-    scan: Scan, wishes: Wishes, code: CodeReading, view: PipelineView, choice: MetricChoice, refiner: Refiner | None
+    scan: Scan,
+    wishes: Wishes,
+    code: CodeReading,
+    view: PipelineView,
+    choice: MetricChoice,
+    selection: MetricSelection,
+    refiner: Refiner | None,
 ) -> Design:
-    set_alerts(choice.metrics, view.architecture, wishes.concerns)
-    ci_targets(choice.metrics)
-    points = _needed_points(view, choice.metrics)
+    metrics, is_bounded = selection.metrics, bool(selection.shelf)
+    set_alerts(metrics, view.architecture, wishes.concerns, MAX_PAGES if is_bounded else None)
+    ci_targets([*metrics, *(s.metric for s in selection.shelf)])
+    points = _needed_points(view, metrics)
     gaps = [*choice.gaps, *_span_gaps(view.architecture, points)]
-    questions = _questions(view, choice.metrics, code.has_model, refiner)
+    questions = _questions(view, metrics, code.has_model, refiner)
+    if is_bounded:
+        questions = most_telling(questions, metrics)
     ids = {q.id for q in questions} | {MODEL_QUESTION}
-    _sort(view.architecture, choice.metrics)
+    _sort(view.architecture, metrics)
     return Design(
         root=scan.root,
         name=scan.root.resolve().name,
@@ -242,7 +260,8 @@ def _finish(
         architecture=view.architecture,
         prompts=view.prompts,
         points=points,
-        metrics=choice.metrics,
+        metrics=metrics,
+        selection=selection,
         dropped=choice.dropped,
         critique=choice.critique,
         gaps=gaps,

@@ -19,7 +19,7 @@ from tests.design.rag_run import APP
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    return run_design(scan_repository(APP))
+    return run_design(scan_repository(APP), is_bounded=False)
 
 
 def _case(design: Design, metrics: list[MetricDesign], facts: tuple[Fact, ...] = ()) -> Case:

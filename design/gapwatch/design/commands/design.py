@@ -184,6 +184,9 @@ def _print(data: Any) -> None:
     metavar="TOML",
     help="Library catalogue to use instead of the shipped one.",
 )
+@click.option(
+    "--all", "takes_all", is_flag=True, help="Keep every metric that passed the critic; leave none on the shelf."
+)
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @_QUIET
 def portfolio_command(
@@ -195,6 +198,7 @@ def portfolio_command(
     number: int,
     judge_model: str | None,
     catalog: Path | None,
+    takes_all: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -207,7 +211,9 @@ def portfolio_command(
     from gapwatch.design.reports.summary import summary
 
     chosen = facts if facts is not None else out / "facts.yaml"
-    made = _designed(repo, goal, chosen, judge_model, catalog, quiet, must_exist=facts is not None)
+    made = _designed(
+        repo, goal, chosen, judge_model, catalog, quiet, must_exist=facts is not None, is_bounded=not takes_all
+    )
     written = write_design(made, out, pipeline, number)
     write_store(made, out / "design.duckdb")
     if as_json:
@@ -293,6 +299,46 @@ def record_answer_command(
         click.echo(f"{facts}: {fact.id} = {value}")
 
 
+@design.command("add")
+@click.argument("repo", type=click.Path(path_type=Path))
+@click.argument("name")
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("gapwatch-design/facts.yaml"),
+    show_default=True,
+    metavar="YAML",
+    help="File that remembers it, beside your answers; created if missing.",
+)
+@click.option("--by", required=True, metavar="NAME", help="Name of the person who adds it.")
+@click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
+@_QUIET
+def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, quiet: bool) -> None:
+    """Take a metric of REPO from the shelf into the portfolio.
+
+    NAME is one of the report's section "Shelf". The next `gapwatch design REPO` writes it.
+    """
+    import datetime
+
+    from gapwatch.design.metrics.selection import added_fact
+    from gapwatch.design.reports.output import add_fact
+    from gapwatch.scorers.errors import UsageError
+
+    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    if any(m.name == name for m in made.metrics):
+        raise UsageError(f"{name} is in the portfolio of {repo} already")
+    if not any(s.metric.name == name for s in made.selection.shelf):
+        known = "\n  ".join(s.metric.name for s in made.selection.shelf)
+        raise UsageError(f"the shelf of {repo} has no metric {name!r}; it holds\n  {known or 'none'}")
+    try:
+        fact = added_fact(name, by, datetime.datetime.now(datetime.UTC).date().isoformat())
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    add_fact(facts, fact)
+    if not quiet:
+        click.echo(f"{facts}: {name} is added; run gapwatch design {repo} again")
+
+
 @design.command("diff")
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
@@ -314,7 +360,7 @@ def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
 
     with DesignProgress(enabled=not quiet) as progress:
         scans = scan_repository(old), scan_repository(new)
-        designs = [run_design(scan, progress=progress.update) for scan in scans]
+        designs = [run_design(scan, progress=progress.update, is_bounded=False) for scan in scans]
     texts = [CodeTexts(scan, made) for scan, made in zip(scans, designs, strict=True)]
     found = compare(designs[0], designs[1], texts[0], texts[1])
     if form == "json":
@@ -331,6 +377,7 @@ def _designed(
     catalog: Path | None,
     quiet: bool,
     must_exist: bool,
+    is_bounded: bool = True,
 ) -> Any:
     from gapwatch.design.patterns.libraries import load_catalog
     from gapwatch.design.progress import DesignProgress
@@ -340,4 +387,6 @@ def _designed(
     known = facts_from(facts, must_exist) if facts is not None else ()
     model = judge_model or next((str(f.value) for f in known if f.question == "q-pipeline-judge-model"), None)
     with DesignProgress(enabled=not quiet) as progress:
-        return run_design(_scan(repo), goal, known, model, load_catalog(catalog), progress=progress.update)
+        return run_design(
+            _scan(repo), goal, known, model, load_catalog(catalog), progress=progress.update, is_bounded=is_bounded
+        )

@@ -17,6 +17,8 @@ from gapwatch.scorers.portfolio.fact import Fact
 MODEL_QUESTION = "q-pipeline-model-call"
 #: Most questions for one component.
 MAX_QUESTIONS = 3
+#: Most questions of a design; the defaults of the others are safe.
+MAX_ASKED = 8
 _EITHER = "either; Gapwatch reports a shift without calling it good or bad"
 _ABSTAIN = re.compile(
     r"(cannot answer|can't answer|don't know|do not know|insufficient|not enough (information|context)|unable "
@@ -116,6 +118,27 @@ def draft_questions(
         asked.sort(key=lambda q: (-len(q.decides), q.id))
         out += asked[:MAX_QUESTIONS]
     return out
+
+
+def most_telling(questions: list[QuestionDraft], metrics: list[MetricDesign]) -> list[QuestionDraft]:
+    """Return the questions whose answers change most: at most `MAX_ASKED`, in the order in which they were drafted.
+
+    Questions of the pipeline come first, then those of a direction, which decide what alerts; then those that affect
+    most metrics.
+    """
+    alerting = {m.name for m in metrics if m.severity in ("page", "ticket")}
+    order = sorted(
+        questions,
+        key=lambda q: (
+            q.component is not None,
+            q.kind != "direction",
+            -len(alerting & set(q.decides)),
+            -len(q.decides),
+            q.id,
+        ),
+    )
+    kept = {q.id for q in order[:MAX_ASKED]}
+    return [q for q in questions if q.id in kept]
 
 
 def _named(metrics: list[MetricDesign], *families: str) -> list[str]:

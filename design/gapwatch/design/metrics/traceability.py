@@ -82,15 +82,19 @@ def blast_radius(architecture: Architecture) -> dict[str, int]:
     return out
 
 
-def set_alerts(metrics: list[MetricDesign], architecture: Architecture, goal_concerns: set[str]) -> None:
+def set_alerts(
+    metrics: list[MetricDesign], architecture: Architecture, goal_concerns: set[str], most: int | None = None
+) -> None:
     """Set severities and targets of all metrics.
 
-    A metric pages if its component is primary and its direction is verified; at most `MAX_PAGES` of a component do.
+    A metric pages if its component is primary and its direction is verified; at most `MAX_PAGES_OF_COMPONENT` of a
+    component do.
 
     Args:
         metrics: Changed in place.
         architecture: Components and edges.
         goal_concerns: Concerns that the goal mentions; they are raised by one severity.
+        most: Most pages of all components together; None for no bound.
     """
     radius = blast_radius(architecture)
     components = {c.id: c for c in architecture.components}
@@ -105,13 +109,33 @@ def set_alerts(metrics: list[MetricDesign], architecture: Architecture, goal_con
         pages = [m for m in metrics if m.component == component.id and m.severity == "page"]
         # One fault of a component shows in several metrics at once; one page is enough.
         for metric in sorted(pages, key=lambda m: (m.fact is None, m.concern not in goal_concerns, _urgency(m)))[
-            MAX_PAGES:
+            MAX_PAGES_OF_COMPONENT:
         ]:
             metric.severity = "ticket"
+    if most is None:
+        return
+    # The components that others depend on most come first, each with one page before any has two.
+    paging = [m for m in metrics if m.severity == "page"]
+    rank = {m.name: [o for o in paging if o.component == m.component].index(m) for m in paging}
+    paging.sort(
+        key=lambda m: (
+            m.fact is None,
+            m.concern not in goal_concerns,
+            not components[m.component].goal_words,
+            rank[m.name],
+            _urgency(m),
+            -radius[m.component],
+            m.name,
+        )
+    )
+    for metric in paging[most:]:
+        metric.severity = "ticket"
 
 
 #: Most metrics of one component that page.
-MAX_PAGES = 2
+MAX_PAGES_OF_COMPONENT = 2
+#: Most metrics of a portfolio that page; one fault shows in several metrics at once.
+MAX_PAGES = 3
 #: Families that page first: failures that the user notices soonest.
 _URGENT = ("answer_present", "output_parses", "passages_found", "retries_exhausted", "error_rate", "service_errors")
 

@@ -51,7 +51,7 @@ _MOST_SKIPPED = 40
 
 def design_document(design: Design) -> Document:
     """Build the report of a design; the same design gives the same document."""
-    parts = (_head, _components, _edges, _questions, _metrics, _judges, _points, _refused, _reading)
+    parts = (_head, _components, _edges, _questions, _metrics, _judges, _shelf, _points, _refused, _reading)
     sections = (tuple(part(design)) for part in parts)
     return Document(f"Monitoring design for {design.name}", tuple(section for section in sections if section))
 
@@ -255,6 +255,34 @@ def _judges(design: Design) -> Iterator[Block]:
 def _marked(text: str) -> Words:
     """Return a text with the parts between backticks as code."""
     return tuple(Code(part) if i % 2 else part for i, part in enumerate(text.split("`")))
+
+
+#: Metrics on the shelf that the report lists.
+_MOST_SHELVED = 60
+
+
+def _shelf(design: Design) -> Iterator[Block]:
+    selection = design.selection
+    if not selection.shelf:
+        return
+    yield _title("Shelf")
+    command = Code("gapwatch design add REPO NAME")
+    yield _text(
+        f"{len(selection.shelf)} more metrics passed the critic. A portfolio holds the {len(design.metrics)} that would "
+        "catch most: what a user notices and nothing else tells, few of a kind and of a component. Add one with ",
+        command,
+        ", or all with ",
+        Code("--all"),
+        ".",
+        look="sub",
+    )
+    if selection.came_in or selection.went_out:
+        came, went = (_codes(names, 12) if names else "none" for names in (selection.came_in, selection.went_out))
+        yield _text("The goal brought in: ", came, ". For them went out: ", went, ".")
+    rows = ((Code(s.metric.name), f"{s.metric.purpose}.", s.why) for s in selection.shelf[:_MOST_SHELVED])
+    yield _table(("metric", "purpose", "why it is here"), rows)
+    if len(selection.shelf) > _MOST_SHELVED:
+        yield _text(f"And {len(selection.shelf) - _MOST_SHELVED} more.")
 
 
 def _points(design: Design) -> Iterator[Block]:

@@ -39,6 +39,7 @@ def summary(design: Design) -> dict[str, Any]:
         "metrics": len(design.metrics),
         "metrics_exported": sum(m.is_exported for m in design.metrics),
         "judges": sum(m.source == "judge" for m in design.metrics),
+        "metrics_on_shelf": len(design.selection.shelf),
         "metrics_dropped": len(design.dropped),
         "passed": statuses["pass"],
         "flagged": statuses["flag"],

@@ -1,0 +1,215 @@
+"""Selects the few metrics of a portfolio by what they would catch; the others go to a shelf, to be added by name.
+
+Rule, in this order: metrics that somebody added; then, one after the other, the metric with the greatest worth. The
+worth is the family's (`_WORTH`: what a user notices and nothing else tells comes first), plus the priority of its
+component, plus one where that fails silently, plus three where the goal speaks of its concern and one where it names
+its component. Each metric already taken of the same family takes off 1.5, each of the same component 0.75. What is then
+worth less than `LEAST_WORTH` stays on the shelf, even where there is room.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.scorers.portfolio.fact import Fact
+
+#: Most metrics of a portfolio; more are deleted unread by whoever is on call.
+MAX_METRICS = 25
+#: Most judges among them; each costs money at every judgement.
+MAX_JUDGES = 6
+#: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
+LEAST_WORTH = 1.0
+#: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
+ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer"})
+#: Beginning of the id of the fact that remembers an added metric.
+ADDED = "f-add-"
+
+#: Worth of a family by the end of its name, the first that fits.
+_WORTH: tuple[tuple[str, float], ...] = (
+    ("answer_present", 6),
+    ("passages_found", 6),
+    ("output_parses", 6),
+    ("failure_answers", 6),
+    ("answers_without_failure", 6),
+    ("swallowed_errors", 5.5),
+    ("retries_exhausted", 5.5),
+    ("fallback_rate", 5),
+    ("output_fields", 5),
+    ("breaker_open_rate", 4.5),
+    ("finish_reason", 4.5),
+    ("stream_completed", 4.5),
+    ("guardrail_errors", 4.5),
+    ("error_rate", 4),
+    ("service_errors", 4),
+    ("model_latency", 3.5),
+    ("rows_written", 3),
+    ("write_errors", 3),
+    ("embedding_errors", 3),
+    ("queue_wait_seconds", 3),
+    ("cost_per_answer", 1),
+    ("model_cost", 2.5),
+    ("cache_hit_rate", 2.5),
+    ("first_chunk_seconds", 2.5),
+    ("service_latency", 2),
+    ("retry_count", 2),
+    ("retrieval_latency", 1.5),
+    ("tokens_per_call", 1.5),
+    ("tier_mix", 1),
+)
+_OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
+_OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """A metric that the portfolio does not hold.
+
+    Attributes:
+        metric: The metric; it passed the critic.
+        why: Reason in words.
+    """
+
+    metric: MetricDesign
+    why: str
+
+
+@dataclass(frozen=True)
+class MetricSelection:
+    """A portfolio's metrics and its shelf.
+
+    Attributes:
+        metrics: In the order of the design.
+        shelf: The others, most worth first.
+        came_in: Names that the goal speaks of and brought in.
+        went_out: Names that it does not speak of and that had to go.
+    """
+
+    metrics: list[MetricDesign]
+    shelf: list[Shelved] = field(default_factory=list)
+    came_in: list[str] = field(default_factory=list)
+    went_out: list[str] = field(default_factory=list)
+
+
+def added_metrics(facts: Iterable[Fact]) -> set[str]:
+    """Return the names of the metrics that somebody took from the shelf."""
+    return {f.metric for f in facts if f.id.startswith(ADDED) and f.metric is not None}
+
+
+def added_fact(name: str, by: str, at: str) -> Fact:
+    """Return the fact that remembers a metric taken from the shelf.
+
+    Args:
+        name: The metric.
+        by: Name of the person who added it.
+        at: Date or time, ISO 8601.
+
+    Raises:
+        ValueError: The name of the metric or of the person is not allowed.
+    """
+    said = {"id": f"{ADDED}{name}", "kind": "scope", "metric": name, "value": "add", "by": by, "at": at}
+    return Fact.model_validate(said)
+
+
+def select_metrics(
+    metrics: list[MetricDesign], architecture: Architecture, concerns: set[str], facts: tuple[Fact, ...]
+) -> MetricSelection:
+    """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
+
+    Args:
+        metrics: Metrics that passed the critic.
+        architecture: Their components.
+        concerns: Concerns that the goal speaks of.
+        facts: Answers of the practitioner; they also hold what was added.
+    """
+    added = added_metrics(facts)
+    components = {c.id: c for c in architecture.components}
+    names = _chosen(metrics, components, concerns, added, has_goal=True)
+    shelf = [Shelved(m, _why(m, metrics, names)) for m in metrics if m.name not in names]
+    shelf.sort(
+        key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
+    )
+    came_in: list[str] = []
+    went_out: list[str] = []
+    if concerns or any(c.goal_words for c in architecture.components):
+        without = _chosen(metrics, components, set(), added, has_goal=False)
+        spoken = {m.name for m in metrics if m.concern in concerns or components[m.component].goal_words}
+        came_in, went_out = sorted((names - without) & spoken), sorted(without - names - spoken)
+    return MetricSelection([m for m in metrics if m.name in names], shelf, came_in, went_out)
+
+
+def _chosen(
+    metrics: list[MetricDesign],
+    components: dict[str, ComponentDraft],
+    concerns: set[str],
+    added: set[str],
+    has_goal: bool,
+) -> set[str]:
+    by_name = {m.name: m for m in metrics}
+    worth = {m.name: _worth(m, components[m.component], concerns, has_goal) for m in metrics}
+    taken = [m for m in metrics if m.name in added]
+    left = [m for m in metrics if m.name not in added]
+    while left and len(taken) < MAX_METRICS:
+        families = Counter(_kind(m) for m in taken)
+        of_component = Counter(m.component for m in taken)
+        judges = sum(m.source == "judge" for m in taken)
+        names = {m.name for m in taken}
+        fitting = [
+            m
+            for m in left
+            if not (m.source == "judge" and judges >= MAX_JUDGES)
+            and not (m.family in ONCE and families[_kind(m)])
+            and _parts(m) <= names
+        ]
+        if not fitting:
+            break
+        left_worth = {
+            m.name: worth[m.name] - 1.5 * families[_kind(m)] - 0.75 * of_component[m.component] for m in fitting
+        }
+        best = max(fitting, key=lambda m: left_worth[m.name])
+        if left_worth[best.name] < LEAST_WORTH:
+            break
+        taken.append(best)
+        left.remove(best)
+    out = {m.name for m in taken}
+    # What somebody added brings what it is made of.
+    return out | {part for m in taken for part in _parts(m) if part in by_name}
+
+
+def _parts(metric: MetricDesign) -> set[str]:
+    """Return the metrics that one is made of."""
+    claim = metric.claim
+    return {claim["numerator"], claim["denominator"]} if claim["form"] == "ratio" else set(metric.parts)
+
+
+def _kind(metric: MetricDesign) -> str:
+    if metric.source == "judge":
+        return f"judge of {metric.concern}"
+    return next((end for end, _ in _WORTH if _family(metric).endswith(end)), metric.family)
+
+
+def _family(metric: MetricDesign) -> str:
+    """Return the family without the number that tells two of a component apart."""
+    return re.sub(r"_\d+$", "", metric.family)
+
+
+def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], has_goal: bool) -> float:
+    if metric.source == "judge":
+        worth = _OF_JUDGES.get(metric.concern, 4.0)
+    else:
+        worth = next((value for end, value in _WORTH if _family(metric).endswith(end)), 3.0)
+    worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high")
+    return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
+
+
+def _why(metric: MetricDesign, metrics: list[MetricDesign], names: set[str]) -> str:
+    same = [m.name for m in metrics if m.name in names and _kind(m) == _kind(metric)]
+    if metric.family in ONCE and same:
+        return f"one of a pipeline is enough: {same[0]}"
+    if same:
+        return f"{len(same)} of its kind are in the portfolio, such as {same[0]}"
+    return "others would catch more"

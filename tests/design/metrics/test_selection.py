@@ -1,0 +1,91 @@
+"""A portfolio is small, says what it left out, and takes in what somebody adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gapwatch.design.commands.design import design as design_command
+from gapwatch.design.metrics.questions import MAX_ASKED
+from gapwatch.design.metrics.selection import MAX_METRICS, ONCE, added_fact
+from gapwatch.design.metrics.traceability import MAX_PAGES
+from gapwatch.design.reports.output import facts_from
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.portfolio.fact import Fact
+from tests.design.source_tree import write_tree
+
+_CLIENT = "import openai, httpx\nclient = openai.OpenAI()\n"
+_STEP = """
+
+class Step{n}:
+    def ask_{n}(self, question):
+        try:
+            text = client.chat.completions.create(
+                model="m",
+                messages=[{{"role": "system", "content": "Answer number {n} in one short sentence."}}],
+            ).choices[0].message.content
+        except openai.APIError:
+            return None
+        return text
+
+    def look_up_{n}(self, question):
+        return httpx.get("https://index.example/{n}", timeout={n}).raise_for_status().json()
+"""
+
+
+def _wide(root: Path, goal: str = "", facts: tuple[Fact, ...] = (), is_bounded: bool = True) -> Design:
+    files = {f"step_{n}.py": _CLIENT + _STEP.format(n=n) for n in range(1, 11)}
+    return run_design(scan_repository(write_tree(root, files)), goal, facts, is_bounded=is_bounded)
+
+
+def test_a_portfolio_keeps_its_bounds_and_each_other_metric_has_a_reason(tmp_path: Path) -> None:
+    made, whole = _wide(tmp_path), _wide(tmp_path, is_bounded=False)
+
+    assert len(whole.metrics) > MAX_METRICS >= len(made.metrics)
+    assert sum(m.severity == "page" for m in made.metrics) <= MAX_PAGES
+    assert len(made.open_questions) <= MAX_ASKED
+    assert all(sum(m.family == family for m in made.metrics) <= 1 for family in ONCE)
+    shelved = {s.metric.name for s in made.selection.shelf}
+    assert shelved | {m.name for m in made.metrics} == {m.name for m in whole.metrics}
+    assert all(s.why for s in made.selection.shelf)
+    assert not whole.selection.shelf
+
+
+def test_what_is_added_comes_in_though_it_is_worth_little(tmp_path: Path) -> None:
+    name = _wide(tmp_path).selection.shelf[-1].metric.name
+
+    made = _wide(tmp_path, facts=(added_fact(name, "maria", "2026-11-02"),))
+
+    assert name in {m.name for m in made.metrics}
+    assert not made.stale_facts
+
+
+def test_a_goal_brings_in_what_it_speaks_of_and_says_what_went_out(tmp_path: Path) -> None:
+    made = _wide(tmp_path, goal="it must be fast")
+
+    latency = {m.name for m in made.metrics if m.concern == "latency"}
+    assert len(latency) > sum(m.concern == "latency" for m in _wide(tmp_path).metrics)
+    assert latency >= set(made.selection.came_in) != set()
+    assert made.selection.went_out
+
+
+def test_the_command_remembers_a_metric_and_refuses_one_that_the_shelf_does_not_hold(tmp_path: Path) -> None:
+    name = _wide(tmp_path / "app").selection.shelf[0].metric.name
+    facts = tmp_path / "facts.yaml"
+    words = ["add", str(tmp_path / "app"), name, "--facts", str(facts), "--by", "maria", "--quiet"]
+
+    assert CliRunner().invoke(design_command, words).exit_code == 0
+    again = CliRunner().invoke(design_command, words)
+    wrong = CliRunner().invoke(design_command, [*words[:2], "no_such_metric", *words[3:]])
+
+    assert [f.metric for f in facts_from(facts, must_exist=True)] == [name]
+    assert "already" in str(again.exception) and "has no metric" in str(wrong.exception)
+
+
+@pytest.mark.parametrize("by", ["", "TODO"])
+def test_nobody_adds_nothing(by: str) -> None:
+    with pytest.raises(ValueError, match="by"):
+        added_fact("a_metric", by, "2026-11-02")
