@@ -16,7 +16,7 @@ from gapwatch.streams.otlp.files.file_assembly import FILE_RULES, FileSummary, a
 from gapwatch.streams.otlp.files.span_file import FileRequest
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 from tests.streams.otlp import captures
-from tests.streams.otlp.otlp_json import as_json
+from tests.streams.otlp.otlp_json import as_json, as_protobuf
 
 #: What the Collector was fed with, and its topics in the order in which their spans are joined with the log records.
 COLLECTED = (
@@ -43,6 +43,19 @@ def test_records_of_a_collector_give_the_bytes_of_what_the_programs_sent(topics:
     sent = sorted(line for name in COLLECTED for line in captures.assembled(name)[0])
     assert len(sent) == 37
     assert _lines([_topic(name) for name in topics]) == sent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", captures.names())
+def test_json_of_every_capture_gives_the_bytes_of_protobuf(name: str) -> None:
+    as_text = [
+        one if one.is_json else FileRequest(one.signal, True, as_json(one.body, one.signal))
+        for one in captures.requests(name)
+    ]
+    of_protobuf = [
+        FileRequest(one.signal, False, as_protobuf(one.body)) if one.is_json else one for one in captures.requests(name)
+    ]
+    assert _assembled(as_text) == _assembled(of_protobuf) == sorted(captures.assembled(name)[0])
 
 
 @pytest.mark.parametrize("name", ["oi-openai-rag", "tl-new-agent", "otel-v2-events", "lf3-agent", "mlflow-agent"])
