@@ -86,3 +86,16 @@ def test_a_file_without_spans_is_refused(tmp_path: Path) -> None:
     done = _run("assemble", str(file))
     assert done.exit_code != 0
     assert "holds no spans" in str(done.exception)
+
+
+def test_a_line_that_was_not_written_to_its_end_costs_itself(tmp_path: Path) -> None:
+    file = tmp_path / "spans.jsonl"
+    whole = [
+        json.dumps({"path": "/v1/traces", "body": _base64(one.body)}) for one in captures.requests("oi-openai-rag")
+    ]
+    file.write_text("\n".join([whole[0], '{"path": "/v1/traces", "body": "!"}', *whole[1:], whole[0][:500]]))
+    done = _run("assemble", str(file))
+    assert done.exit_code == 0
+    assert sorted(done.stdout.encode().splitlines()) == sorted(captures.assembled("oi-openai-rag")[0])
+    assert "2 lines hold no request" in done.stderr
+    assert "line 2: `body` or `value` is no base64" in done.stderr

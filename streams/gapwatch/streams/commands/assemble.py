@@ -69,8 +69,15 @@ def _print_summary(summary: FileSummary) -> None:
     for convention, n in summary.conventions.most_common():
         table.add_row("convention", f"{n:,}", convention)
     out.print(table)
+    if summary.faulty_lines:
+        out.print(Text(f"  {summary.faulty_lines:,} lines hold no request, such as", style="red"))
+    for fault in summary.faults[:5]:
+        out.print(Text(f"  {fault}", style="red"), soft_wrap=True)
     for dead in summary.dead[:5]:
-        out.print(Text(f"  dead letter: {dead.cause}: {dead.detail}; trace {dead.trace_id or 'unknown'}", style="red"))
+        out.print(
+            Text(f"  dead letter: {dead.cause}: {dead.detail}; trace {dead.trace_id or 'unknown'}", style="red"),
+            soft_wrap=True,
+        )
 
 
 _MEANINGS = {

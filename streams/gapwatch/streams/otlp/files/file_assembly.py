@@ -17,6 +17,8 @@ from gapwatch.streams.otlp.mapping.mapper import MappedTrace, TraceMapper
 FILE_RULES = CloseRules(
     quiet=float("inf"), orphan=float("inf"), max_open=float("inf"), memory=4_000_000_000, max_spans=100_000
 )
+#: Dead letters and faulty lines that are named; the others are counted.
+_MOST_NAMED = 100
 
 
 @dataclass
@@ -29,6 +31,8 @@ class FileSummary:
         counts: Ledger of spans and log records; see `item_ledger`.
         conventions: Number of spans by convention.
         dead: Some of the dead letters.
+        faults: Some of the lines that hold no request.
+        faulty_lines: Number of lines that hold no request.
     """
 
     requests: int = 0
@@ -36,6 +40,8 @@ class FileSummary:
     counts: dict[str, int] = field(default_factory=dict)
     conventions: Counter[str] = field(default_factory=Counter)
     dead: list[DeadItem] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    faulty_lines: int = 0
 
 
 class _CountingMapper:
@@ -66,20 +72,24 @@ def assemble_files(
         rules: When a trace is closed before the end.
 
     Raises:
-        SourceError: A file is missing, holds no spans, or a line of it cannot be read.
+        SourceError: A file is missing, holds no spans, or is damaged.
     """
     summary = summary if summary is not None else FileSummary()
     assembler = Assembler(_CountingMapper(mapper, summary.conventions), rules)
     for path in paths:
         for request in read_span_file(path):
+            if request.fault:
+                summary.faulty_lines += 1
+                summary.faults += [request.fault] if len(summary.faults) < _MOST_NAMED else []
+                continue
             assembler.take(request, summary.requests, 0.0, float(summary.requests))
             summary.requests += 1
-            summary.dead += assembler.take_dead()[: max(0, 100 - len(summary.dead))]
+            summary.dead += assembler.take_dead()[: max(0, _MOST_NAMED - len(summary.dead))]
             for closed in assembler.closed():
                 summary.traces += closed.envelope is not None
                 yield closed
     assembler.end()
-    summary.dead += assembler.take_dead()[: max(0, 100 - len(summary.dead))]
+    summary.dead += assembler.take_dead()[: max(0, _MOST_NAMED - len(summary.dead))]
     summary.counts = assembler.counts()
     for closed in assembler.closed():
         summary.traces += closed.envelope is not None

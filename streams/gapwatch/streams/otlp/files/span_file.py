@@ -42,12 +42,14 @@ class FileRequest:
         is_json: Whether the body is JSON.
         body: The message.
         at: Time of arrival, seconds, by the clock of the file; None if the file does not say it.
+        fault: Why a line holds no request; then the body is empty.
     """
 
     signal: str
     is_json: bool
     body: bytes
     at: float | None = None
+    fault: str = ""
 
 
 def is_span_file(path: str) -> bool:
@@ -76,7 +78,7 @@ def read_span_file(path: str) -> Iterator[FileRequest]:
     zstd.
 
     Raises:
-        SourceError: The file is missing, holds no spans, or a line of it cannot be read.
+        SourceError: The file is missing, holds no spans, or is damaged.
     """
     raw, _ = open_source(path)
     with raw:
@@ -168,9 +170,11 @@ def _requests(path: str, number: int, line: bytes) -> Iterator[FileRequest]:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise SourceError(f"{path}, line {number}: is no JSON: {error}") from None
+        yield _faulty(f"{path}, line {number}: is no JSON: {error}")
+        return
     if not isinstance(record, dict):
-        raise SourceError(f"{path}, line {number}: is no JSON object")
+        yield _faulty(f"{path}, line {number}: is no JSON object")
+        return
     if "resourceSpans" in record or "resourceLogs" in record:
         yield FileRequest("logs" if "resourceLogs" in record else "traces", True, text)
         return
@@ -181,15 +185,21 @@ def _requests(path: str, number: int, line: bytes) -> Iterator[FileRequest]:
         return
     body = record.get("body", record.get("value"))
     if not isinstance(body, str):
-        raise SourceError(f"{path}, line {number}: has neither `body` nor `value` in base64")
+        yield _faulty(f"{path}, line {number}: has neither `body` nor `value` in base64")
+        return
     try:
         content = base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
-        raise SourceError(f"{path}, line {number}: `body` or `value` is no base64") from None
+        yield _faulty(f"{path}, line {number}: `body` or `value` is no base64")
+        return
     place = str(record.get("path") or record.get("topic") or "")
     if "metrics" in place:
         return
     yield _request(path, number, record, content, place)
+
+
+def _faulty(fault: str) -> FileRequest:
+    return FileRequest("traces", True, b"", fault=fault)
 
 
 def _request(path: str, number: int, record: dict[str, Any], content: bytes, place: str) -> FileRequest:
@@ -199,7 +209,7 @@ def _request(path: str, number: int, record: dict[str, Any], content: bytes, pla
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise SourceError(f"{path}, line {number}: the body is no gzip: {error}") from None
+            return _faulty(f"{path}, line {number}: the body is no gzip: {error}")
     of_json = "json" in named["content-type"] if "content-type" in named else is_json(content)
     at = record.get("at")
     if not isinstance(at, int | float):

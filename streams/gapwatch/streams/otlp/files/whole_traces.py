@@ -32,7 +32,7 @@ def whole_trace_files(
         summaries: Gets the summary, if there are files of spans.
 
     Raises:
-        SourceError: A file is missing, or a line of a file of spans cannot be read.
+        SourceError: A file is missing or damaged.
         UsageError: There are files of spans, and opentelemetry-proto is not installed.
         JobError: The temporary file cannot be written.
     """
