@@ -53,6 +53,15 @@ FIRES: dict[str, tuple[str, str]] = {
         "class B:\n    def __init__(self):\n        self.failures = 0\n    def call(self, fn):\n        if self.failures >= 3:\n            raise RuntimeError\n        try:\n            r = fn()\n            self.failures = 0\n            return r\n        except OSError:\n            self.failures += 1\n            raise\n",
     ),
     "breaker library": ("has_circuit_breaker:library", "from circuitbreaker import circuit\n@circuit\ndef f(): ...\n"),
+    "breaker by state": (
+        "has_circuit_breaker:class",
+        "import time\nclass Breaker:\n    def _update(self):\n        if time.time() - self.opened_at > 30:\n            self.state = 'half_open'\n    def call(self, fn):\n        self._update()\n        if self.state == 'open':\n            return None\n        try:\n            return fn()\n        except OSError:\n            self._failed()\n            raise\n    def _failed(self):\n        self.failures += 1\n        if self.failures > 3:\n            self.state, self.opened_at = 'open', time.time()\n",
+    ),
+    "breaker by gate": (
+        "has_circuit_breaker:built",
+        "import time\nclass Breaker:\n    def is_allowed(self, url):\n        if url in self._blocked_urls:\n            if time.time() < self._blocked_urls[url]:\n                return False\n        return True\n    def record_failure(self, url):\n        self._failures[url].append(time.time())\n        if len(self._failures[url]) > 3:\n            self._blocked_urls[url] = time.time() + 60\n",
+    ),
+    "ways of a runnable that retries": ("has_retry_loop:client", "def f(model): return model.with_retry(stop_after_attempt=3)\n"),
 }  # fmt: skip
 
 SILENT: dict[str, tuple[str, str]] = {
@@ -103,6 +112,8 @@ SILENT: dict[str, tuple[str, str]] = {
     "ingestion": ("streams_response", "def f(rows):\n    for r in rows:\n        yield r\n"),
     "walk": ("has_queue", "from collections import deque\ndef f(x):\n    queue = deque([x])\n    while queue:\n        queue.popleft()\n"),
     "discard queue": ("has_queue", "import queue\nQ = queue.Queue()\ndef f(x): Q.put(x)\n"),
+    "rate limit": ("has_circuit_breaker", "import time\nclass Limit:\n    def f(self, key):\n        now = time.time()\n        self.calls[key].append(now)\n        if self.state == 'full' and now - self.calls[key][0] < 60:\n            return False\n        return True\n"),
+    "connection state": ("has_circuit_breaker", "class C:\n    def f(self):\n        if self.state == 'open':\n            raise RuntimeError\n        try:\n            g()\n        except OSError:\n            self.failures += 1\n"),
     "size cap": ("has_circuit_breaker", "class B:\n    def f(self, x):\n        if len(x) > self.max_size:\n            raise ValueError\n"),
 }  # fmt: skip
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from gapwatch.design.patterns.code_walk import (
     leaves,
     names_in,
+    own_expressions,
     target_names,
     text_of,
+    walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
@@ -19,6 +21,7 @@ from gapwatch.design.source.ir import (
     body_of,
     branches_of,
     call_line,
+    callee_of,
     constant_of,
     end_of,
     final_of,
@@ -27,12 +30,13 @@ from gapwatch.design.source.ir import (
     is_call,
     line_of,
     line_or,
+    operators_of,
     orelse_of,
     target_of,
     targets_of,
     value_of,
 )
-from gapwatch.design.source.program import FunctionInfo, inner_bodies
+from gapwatch.design.source.program import FunctionInfo, inner_bodies, last_name, statements
 
 _STATE = re.compile(
     r"fail|error_count|errors$|consecutive|circuit|breaker|open(ed)?(_|$)|trip|cool_?down|unhealthy|blocked|disabled|degraded",
@@ -59,7 +63,67 @@ def find_breakers(subject: Subject) -> Iterator[PatternHit]:
         ):
             yield subject.hit("has_circuit_breaker", call_line(call), call_line(call), "library", text_of(call), 0.9)
             return
-    yield from _built_breaker(subject)
+    built = list(_built_breaker(subject)) or list(_class_breaker(subject))
+    yield from built
+
+
+_COUNTS = re.compile(r"fail|error|consecutive|trip", re.I)
+_OPEN = re.compile(
+    r"(^|[._\W])(is_)?(open|opened|opened_at|open_until|state|status|circuit\w*|tripped|_?(blocked|broken|banned|suspended)\w*)\b",
+    re.I,
+)
+_TIMES = re.compile(r"time|now|monotonic|clock|elapsed|until|cool_?down|recovery|reset_?after", re.I)
+
+
+def _class_breaker(subject: Subject) -> Iterator[PatternHit]:
+    """Yield the gate of a class that counts failures, refuses while its state is open, and admits again by time."""
+    if subject.info.owner < 0:
+        return
+    gates = [(s, test) for s in subject.statements if s[0] == "if" and (test := _refused(s)) is not None]
+    if not gates:
+        return
+    counted = reopened = ""
+    for info in _of_module(subject):
+        if info.owner != subject.info.owner:
+            continue
+        for s in statements(info.ir.body):
+            if not counted and (name := _counter(s)) is not None and _COUNTS.search(name):
+                counted = f"failures are counted in {info.ir.name}, line {line_of(s)}"
+            for e in own_expressions(s):
+                if not reopened and any(_compares_time(inner) for inner in walk(e)):
+                    reopened = f"re-admitted by time in {info.ir.name}, line {line_of(s)}"
+    if counted and reopened:
+        gate, test = gates[0]
+        evidence = f"refuses while {text_of(test)}; {counted}; {reopened}"
+        yield subject.hit("has_circuit_breaker", line_of(gate), end_of(gate), "class", evidence, 0.85)
+
+
+def _counter(s: Stmt) -> str | None:
+    """Return what a statement counts, by adding to it or by appending to it, or None."""
+    if s[0] == "aug":
+        return text_of(target_of(s))
+    if s[0] == "expr" and is_call(s[2]) and last_name(s[2]) == "append":
+        return text_of(callee_of(s[2]))
+    return None
+
+
+def _refused(s: Stmt) -> Expr | None:
+    """Return the state of the object for which an `if` raises, says no, or gives something else instead of the call."""
+    for test, inner in branches_of(s):
+        states = [n for n in names_in(test) if "." in n and _OPEN.search(n.rpartition(".")[2])]
+        if not states:
+            continue
+        if any(x[0] == "raise" or (x[0] == "return" and value_of(x) != ("k", True)) for x in statements(inner)):
+            return test
+    return None
+
+
+def _compares_time(e: Expr) -> bool:
+    return (
+        e[0] == "q"
+        and any(sign in ("<", "<=", ">", ">=") for sign in operators_of(e))
+        and bool(_TIMES.search(text_of(e)))
+    )
 
 
 def _built_breaker(subject: Subject) -> Iterator[PatternHit]:

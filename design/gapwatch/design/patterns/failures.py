@@ -229,6 +229,9 @@ def _sleeps(body: Body) -> bool:
 
 def _client_retries(subject: Subject) -> Iterator[PatternHit]:
     for call in subject.calls:
+        if last_name(call) == "with_retry" and callee_of(call)[0] == "a":
+            yield subject.hit("has_retry_loop", call_line(call), call_line(call), "client", text_of(call), 0.9)
+            continue
         for name in ("max_retries", "num_retries", "retries", "total_retries"):
             value = keyword(call, name)
             if value is None or value in (("k", 0), ("k", None), ("k", False)):
