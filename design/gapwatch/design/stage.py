@@ -222,7 +222,7 @@ def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> Pipelin
     classify(architecture, material, prompts)
     if goal:
         apply_goal(architecture, goal)
-    review_components(architecture, code.paths, code.salience)
+    review_components(architecture, code.paths, code.salience, material)
     return PipelineView(architecture, prompts, integration_points(architecture, graph), refused)
 
 

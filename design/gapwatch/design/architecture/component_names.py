@@ -3,70 +3,79 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
 
 from gapwatch.design.architecture.material import Unit
 
 #: Generic names of files and folders, which need the name of the folder above.
 _EMPTY = frozenset(
     [
-        "__init__", "main", "app", "utils", "util", "helpers", "helper", "core", "base", "common", "src",
+        "__init__", "__main__", "main", "app", "utils", "util", "helpers", "helper", "core", "base", "common", "src",
         "lib", "code", "services", "service", "implementations", "providers", "models", "types", "internal",
-        "server", "backend", "api",
+        "server", "backend", "api", "llm",
     ]
 )  # fmt: skip
-#: Share of a group's units that must lie in one folder for it to name them.
-_MOST = 0.6
+#: Names of functions that say nothing of their work without their file.
+_VAGUE = frozenset(
+    [
+        "main", "run", "arun", "invoke", "ainvoke", "call", "handle", "handler", "process", "execute", "generate",
+        "answer", "call_model", "acall_model", "wrap_model", "get", "load", "init", "setup", "start", "create", "build",
+        "node", "step", "agent", "background", "chat", "stream", "query", "search", "index", "parse", "workflow",
+        "graph", "emit", "complete", "completion", "predict", "task", "worker", "job", "get_client", "get_llm",
+        "get_model", "callback", "wrapper",
+    ]
+)  # fmt: skip
+#: Ends of names that say nothing, or only that a model is asked.
+_ENDS = re.compile(r"(_(utils?|helpers?|common|llm|func|fn|impl|\d+))+$")
+_JOB_WORDS = {"store": "store", "service": "requests", "retrieval": "retrieval", "guardrail": "check", "cache": "cache"}
 
 
-def identifier_of(group: list[Unit], main: Unit, folders: Counter[str]) -> str:
-    """Return the name of a group: that of its class, its file or its folder.
+def identifier_of(group: list[Unit], main: Unit, used: set[str], is_way_in: bool) -> str:
+    """Return the name of a group by what its main unit does, not used yet, and add it.
 
     Args:
         group: Units of one component.
-        main: The unit nearest to a model.
-        folders: Units of all groups by folder.
+        main: The unit that others call most, or the nearest to a model.
+        used: Names of other groups.
+        is_way_in: Whether a framework calls it from outside.
     """
-    sinks = {u.path for u in group if u.distance == 0}
-    folder = _folder_of_most(group, folders)
-    if len({u.path for u in group}) == 1 and len(group) > 2 and sum(u.distance == 0 for u in group) != 1:
-        # Several classes of one file: the file names the group, not one of the classes.
-        words = _place(main.path)
-    elif len(group) > 4 and folder:
-        words = _place(folder)
-    elif len(sinks) == 1 and sum(u.distance == 0 for u in group) > 2:
-        words = _place(main.path)
-    elif "#" in main.key:
-        words = _place(main.path)
-        job = main.name if main.name != "flow" else ""
-        words = words if job in words else f"{words}_{job}"
+    place = _told(snake(_place(main.path)))
+    own = _told(snake(main.agent or main.name))
+    alone = len([u for u in group if not u.is_module]) == 1
+    if main.is_class or main.agent:
+        names = [own, f"{place}_{own}"]
+    elif is_way_in:
+        names = [own if own.endswith("endpoint") else f"{own}_endpoint", f"{place}_{own}_endpoint"]
+        names = names if alone or main.distance < 9 else [f"{place}_endpoints", *names]
+    elif own in _VAGUE or own in place:
+        names = [place, f"{place}_{own}"]
+    elif alone or main.is_asking:
+        names = [own, f"{place}_{own}"]
     else:
-        words = main.name
-    return snake(words) or "code"
+        word = _JOB_WORDS.get(main.job, "")
+        names = [place if not word or word in place else f"{place}_{word}", own, f"{place}_{own}"]
+    folder = _told(snake("_".join(main.path.removesuffix(".py").split("/")[-2:])))
+    if place in _EMPTY:
+        names = [n for n in names if n.partition("_")[0] not in _EMPTY]
+        names += [_told(snake(u.name)) for u in group if not u.is_module and snake(u.name) not in _VAGUE]
+    for name in (*names, f"{folder}_{own}", *(f"{folder}_{_told(snake(u.name))}" for u in group)):
+        told = _told(name)[:40].strip("_")
+        if told and told not in used and told not in _EMPTY:
+            used.add(told)
+            return told
+    return unique(own or "code", used)
 
 
-def count_folders(units: Iterable[Unit]) -> Counter[str]:
-    """Return the number of units below each folder, at any depth."""
-    out: Counter[str] = Counter()
-    for unit in units:
-        parts = unit.path.split("/")[:-1]
-        out.update("/".join(parts[: depth + 1]) for depth in range(len(parts)))
-    return out
-
-
-def _folder_of_most(group: list[Unit], folders: Counter[str]) -> str:
-    """Return the innermost folder that holds most of a group and little else, or an empty text."""
-    mine = count_folders(group)
-    fitting = [f for f, count in mine.items() if count >= _MOST * len(group) and count * 2 > folders[f]]
-    return max(fitting, key=lambda f: (f.count("/"), f), default="")
+def _told(name: str) -> str:
+    """Return a name without ends that say nothing; a name of nothing else stays."""
+    short = _ENDS.sub("", re.sub(r"_llm$", "_model", name))
+    return short or name
 
 
 def parts_of(group: list[Unit]) -> str:
     """Return the names of the four heaviest units of a large group, and the number of the others."""
     names: dict[str, None] = {}
     for unit in sorted(group, key=lambda u: (-u.weight, u.key)):
-        names[_place(unit.path) if "#" in unit.key else unit.name] = None
+        names[_place(unit.path) if unit.is_module else unit.name] = None
     shown = list(names)[:4]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

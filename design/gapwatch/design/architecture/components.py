@@ -1,12 +1,12 @@
-"""Builds components: groups units of code until at most 20 are left, with units of unlike jobs kept apart."""
+"""Builds components: groups of code that do one work of the pipeline, at most 30."""
 
 from __future__ import annotations
 
-import functools
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 
-from gapwatch.design.architecture.component_names import count_folders, identifier_of, parts_of, title_of, unique
+from gapwatch.design.architecture.component_names import identifier_of, parts_of, title_of
+from gapwatch.design.architecture.groups import CodeGroups, is_way_in
 from gapwatch.design.architecture.material import JOBS, Material, Unit
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.tiers import tiers_of
@@ -14,19 +14,16 @@ from gapwatch.design.callgraph.graph import Symbol
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.source.ir import Body, docstring
+from gapwatch.design.source.program import last_name
 
 #: Most components of a graph that a person can take in.
-MAX_COMPONENTS = 20
-#: Most groups to start from, because comparing pairs takes cubic time. Beyond it, units are first grouped by file, then
-#: by folder.
-_MAX_UNITS = 110
-#: Size, in fair shares (1/20 of the code), from which a larger group is penalised, and the penalty for each share more.
-_FAIR_SHARES = 2.0
-_OVERWEIGHT = 0.6
+MAX_COMPONENTS = 30
 #: Units from which a component is described by its parts instead of one docstring.
 _MANY = 5
 #: Largest number of calls between a unit and a model at which the unit counts as part of the pipeline.
-_MAX_DISTANCE = 3
+_MAX_DISTANCE = 8
+#: Calls from a unit of the pipeline within which others belong to it.
+_DOWNSTREAM = 4
 
 _PATTERN_JOBS = {
     "calls_llm": "llm",
@@ -50,17 +47,9 @@ def build_components(material: Material, uses: list[LibraryUse]) -> tuple[list[C
     Returns:
         The components, and the component's id by symbol.
     """
-    units = _units(material, uses)
-    relevant = _relevant(units, material)
-    helpers = [u for u in units if u.key not in {r.key for r in relevant}]
-    groups = _group(relevant, material)
-    if len(groups) < 3 and len(relevant) < 3:
-        groups += [[u] for u in sorted(helpers, key=lambda u: (-u.weight, u.key)) if u.jobs or u.hits][
-            : 3 - len(groups)
-        ]
+    groups = _relevant(CodeGroups(_units(material, uses), material).made(), material)
     used: set[str] = set()
-    folders = count_folders(u for group in groups for u in group)
-    components = [_component(group, material, used, folders) for group in groups]
+    components = [_component(group, material, used) for group in groups]
     owner = {symbol: c.id for c in components for symbol in c.symbols}
     return components, owner
 
@@ -78,17 +67,18 @@ def _units(material: Material, uses: list[LibraryUse]) -> list[Unit]:
     for hit in material.hits:
         hits_by[hit.symbol].append(hit)
     units: dict[str, Unit] = {}
+    data = _data_classes(material)
     for symbol in graph.symbols:
         if symbol.tags or not symbol.path:
             continue
         owner = _owner(symbol, by_symbol)
-        jobs = _jobs(uses_by[owner.id if owner.kind == "function" else symbol.id], hits_by[symbol.id])
-        if owner.kind == "class":
-            key, name = owner.id, owner.id.rpartition(".")[2]
-        else:
-            own = _jobs_of_family(owner, material, uses_by, hits_by) if owner.kind == "function" else ""
-            key, name = f"{owner.path}#{own}", own
-        unit = units.setdefault(key, Unit(key, name, symbol.path))
+        jobs = _jobs(uses_by[symbol.id], hits_by[symbol.id])
+        unit = units.get(owner.id)
+        if unit is None:
+            unit = Unit(owner.id, owner.id.rpartition(".")[2], symbol.path)
+            unit.is_class, unit.is_module = owner.kind == "class", owner.kind == "module"
+            unit.is_data = owner.id in data
+            units[owner.id] = unit
         unit.symbols.append(symbol.id)
         unit.paths.add(symbol.path)
         unit.uses += uses_by[symbol.id]
@@ -97,6 +87,33 @@ def _units(material: Material, uses: list[LibraryUse]) -> list[Unit]:
         unit.weight += material.salience.get(symbol.path, 0.0) / 10 + len(hits_by[symbol.id]) + len(uses_by[symbol.id])
         unit.distance = min(unit.distance, material.distances.get(symbol.id, 99))
     return [units[key] for key in sorted(units)]
+
+
+#: Bases and decorators of classes that hold values, declare an interface, or are raised.
+_DATA = re.compile(
+    r"(^|\.)(BaseModel|TypedDict|NamedTuple|\w*Enum|Protocol|Exception|\w*Error|BaseSettings|dataclass|define)$"
+)
+
+
+def _data_classes(material: Material) -> set[str]:
+    """Return the classes that only hold values, declare an interface, or are raised, with those that refine them."""
+    classes = material.program.classes
+    out: set[int] = set()
+    for made in classes:
+        decorators = [last_name(d) for d in made.ir.decorators]
+        if any(_DATA.search(base) for base in (*made.outside, *decorators)):
+            out.add(made.number)
+    pending = sorted(out)
+    while pending:
+        following = sorted({n for number in pending for n in classes[number].subclasses if n not in out})
+        # A class that refines an interface does the work; one that refines values holds values.
+        pending = [
+            n
+            for n in following
+            if not any(base.endswith("Protocol") for b in classes[n].bases for base in classes[b].outside)
+        ]
+        out.update(pending)
+    return {classes[number].symbol for number in out}
 
 
 def _owner(symbol: Symbol, by_symbol: dict[str, Symbol]) -> Symbol:
@@ -122,37 +139,62 @@ def _jobs(uses: list[LibraryUse], hits: list[PatternHit]) -> Counter[str]:
     return jobs
 
 
-def _jobs_of_family(
-    owner: Symbol, material: Material, uses_by: dict[str, list[LibraryUse]], hits_by: dict[str, list[PatternHit]]
-) -> str:
-    """Return the job of a function with all functions inside it; one that only calls others is `flow`."""
-    jobs = _jobs(uses_by[owner.id], hits_by[owner.id])
-    for job, _ in JOBS:
-        if jobs[job]:
-            return job
-    if jobs["parse"]:
-        return "parse"
-    if jobs["flow"] or material.distances.get(owner.id, 99) <= _MAX_DISTANCE:
-        return "flow"
-    return ""
+def _relevant(groups: list[list[Unit]], material: Material) -> list[list[Unit]]:
+    """Return the groups of the pipeline, most important first, at most `MAX_COMPONENTS`.
+
+    A group belongs to it if it is a way in, lies near a model, or does work that such a group reaches.
+    """
+    symbols = {s.id: s for s in material.graph.symbols}
+    first = [g for g in groups if _has_code(g, symbols) and (_is_near(g) or _is_way_in(g, symbols))]
+    downstream = _reachable(material, {s for g in first for u in g for s in u.symbols})
+    callers: dict[str, set[str]] = defaultdict(set)
+    for edge in material.graph.edges:
+        callers[edge.dst].add(edge.src)
+    inside = {s for g in first for u in g for s in u.symbols}
+    ranked: list[tuple[tuple[int, int, float, str], list[Unit]]] = []
+    for group in groups:
+        if not _has_code(group, symbols):
+            continue
+        distance = min(u.distance for u in group)
+        works = any(u.job not in ("", "flow", "parse") or u.is_asking for u in group)
+        is_first = _is_near(group) or _is_way_in(group, symbols)
+        mine = {s for u in group for s in u.symbols}
+        outside = {c for s in mine for c in callers[s]} - mine
+        is_called = not outside.isdisjoint(inside)
+        is_behind = bool(downstream & mine)
+        has_hits = any(u.hits for u in group)
+        if is_first or is_behind or (works and (has_hits or not first) and (outside or not first)):
+            rank = 0 if distance <= 1 else 1 if is_first else 2 if works else 3
+            ranked.append(((rank, not is_called, -sum(u.weight for u in group), group[0].key), group))
+    ranked.sort(key=lambda one: one[0])
+    chosen = _fitted([group for _, group in ranked])
+    return sorted(chosen, key=lambda group: group[0].key)
 
 
-def _relevant(units: list[Unit], material: Material) -> list[Unit]:
-    """Return the units of the pipeline: near a model, or with a job of their own downstream of such a unit."""
-    has_model = any(u.distance == 0 for u in units)
-    chosen = []
-    downstream = _reachable(material, {s for u in units if u.distance <= _MAX_DISTANCE for s in u.symbols})
-    for unit in units:
-        outside = unit.job not in ("", "flow")
-        is_near = unit.distance <= _MAX_DISTANCE
-        is_behind = outside and bool(downstream & set(unit.symbols))
-        if (
-            is_near
-            or is_behind
-            or (outside and (not has_model or unit.job in ("llm", "retrieval", "index", "embedding", "ingest")))
-        ):
-            chosen.append(unit)
-    return chosen
+def _fitted(groups: list[list[Unit]]) -> list[list[Unit]]:
+    """Return at most `MAX_COMPONENTS` groups: groups of the fullest files are joined, then the last are left out."""
+    while len(groups) > MAX_COMPONENTS:
+        paths = Counter(group[0].path for group in groups)
+        path, count = max(sorted(paths.items()), key=lambda one: one[1])
+        if count < 2:
+            break
+        later = [group for group in groups if group[0].path == path][-2:]
+        groups = [group for group in groups if group is not later[1]]
+        later[0].extend(later[1])
+    return groups[:MAX_COMPONENTS]
+
+
+def _has_code(group: list[Unit], symbols: dict[str, Symbol]) -> bool:
+    working = [u for u in group if not u.is_data or u.hits or u.jobs]
+    return any(symbols[s].kind == "function" for u in working for s in u.symbols) or any(u.is_asking for u in group)
+
+
+def _is_near(group: list[Unit]) -> bool:
+    return any(u.distance <= _MAX_DISTANCE or any(use.capability == "framework" for use in u.uses) for u in group)
+
+
+def _is_way_in(group: list[Unit], symbols: dict[str, Symbol]) -> bool:
+    return any(u.agent or any(is_way_in(symbols[s]) for s in u.symbols) for u in group)
 
 
 def _reachable(material: Material, start: set[str]) -> set[str]:
@@ -160,143 +202,22 @@ def _reachable(material: Material, start: set[str]) -> set[str]:
     for edge in material.graph.edges:
         callees[edge.src].append(edge.dst)
     seen, frontier = set(start), sorted(start)
-    for _ in range(4):
+    for _ in range(_DOWNSTREAM):
         frontier = sorted({d for s in frontier for d in callees[s] if d not in seen})
         seen.update(frontier)
     return seen
 
 
-# -- groups --------------------------------------------------------------------------------------------------------
-
-
-def _group(units: list[Unit], material: Material) -> list[list[Unit]]:
-    groups = [[unit] for unit in units]
-    if len(groups) > _MAX_UNITS:
-        groups = _by(units, lambda u: u.path)
-    depth = 6
-    while len(groups) > _MAX_UNITS and depth:
-        level = depth
-        groups = _by(units, functools.partial(_folder, level))
-        depth -= 1
-    calls = _calls_between(groups, material)
-    target = _target(units)
-    while len(groups) > 1:
-        pair = _best_pair(groups, calls, must=len(groups) > target)
-        if pair is None:
-            break
-        left, right = pair
-        groups[left] += groups[right]
-        del groups[right]
-        calls = _merged(calls, left, right)
-    return [sorted(group, key=lambda u: u.key) for group in groups]
-
-
-def _target(units: list[Unit]) -> int:
-    """Return the number of components to aim at: all units of a small repository, at most 20 of a large one."""
-    return min(MAX_COMPONENTS, max(3, len(units)))
-
-
-def _by(units: list[Unit], key: Callable[[Unit], str]) -> list[list[Unit]]:
-    out: dict[str, list[Unit]] = defaultdict(list)
-    for unit in units:
-        out[key(unit)].append(unit)
-    return [out[name] for name in sorted(out)]
-
-
-def _folder(level: int, unit: Unit) -> str:
-    return "/".join(unit.path.split("/")[:-1][:level])
-
-
-def _calls_between(groups: list[list[Unit]], material: Material) -> dict[tuple[int, int], float]:
-    place = {symbol: i for i, group in enumerate(groups) for unit in group for symbol in unit.symbols}
-    out: dict[tuple[int, int], float] = defaultdict(float)
-    for edge in material.graph.edges:
-        left, right = place.get(edge.src), place.get(edge.dst)
-        if left is not None and right is not None and left != right:
-            out[min(left, right), max(left, right)] += len(edge.sites)
-    return out
-
-
-def _merged(calls: dict[tuple[int, int], float], left: int, right: int) -> dict[tuple[int, int], float]:
-    def moved(i: int) -> int:
-        return left if i == right else i - 1 if i > right else i
-
-    out: dict[tuple[int, int], float] = defaultdict(float)
-    for (a, b), weight in calls.items():
-        a, b = moved(a), moved(b)
-        if a != b:
-            out[min(a, b), max(a, b)] += weight
-    return out
-
-
-def _best_pair(groups: list[list[Unit]], calls: dict[tuple[int, int], float], must: bool) -> tuple[int, int] | None:
-    """Return the two groups with the highest affinity, or None to stop merging.
-
-    Affinity of groups i and j, with s their numbers of symbols and S the sum over all groups:
-
-        calls / (1 + min(s_i, s_j)) + 0.5 [shared file] + 0.5 [shared folder] + 0.3 [same job]
-        - 6 s_i s_j / S^2 - 2 (s_i + s_j) / S                  large groups attract less
-        - 0.6 max(0, 20 (s_i + s_j) / S - 2)                   more than two fair shares counts against a group
-        - 1 [one of unlike jobs calls a model] - 0.6 [both call a model]
-
-    Args:
-        groups: All groups.
-        calls: Number of call sites between two groups, by their positions (smaller first).
-        must: Whether there are too many groups, so that every pair may be merged.
-    """
-    best: tuple[float, int, int] | None = None
-    sizes = [sum(len(u.symbols) for u in group) for group in groups]
-    jobs = [_group_job(group) for group in groups]
-    folders = [{u.path.rpartition("/")[0] for u in group} for group in groups]
-    files = [set().union(*(u.paths for u in group)) for group in groups]
-    total = sum(sizes) or 1
-    for i in range(len(groups)):
-        for j in range(i + 1, len(groups)):
-            weight = calls.get((i, j), 0.0)
-            if not must and not _is_small(groups, i, j, jobs, sizes, files, weight):
-                continue
-            affinity = weight / (1 + min(sizes[i], sizes[j]))
-            affinity += 0.5 * bool(files[i] & files[j]) + 0.5 * bool(folders[i] & folders[j])
-            affinity += 0.3 * (jobs[i] == jobs[j])
-            affinity -= 6.0 * sizes[i] * sizes[j] / total**2 + 2.0 * (sizes[i] + sizes[j]) / total
-            affinity -= _OVERWEIGHT * max(0.0, (sizes[i] + sizes[j]) * MAX_COMPONENTS / total - _FAIR_SHARES)
-            affinity -= 1.0 * (jobs[i] != jobs[j] and "llm" in (jobs[i], jobs[j])) + 0.6 * (jobs[i] == jobs[j] == "llm")
-            if best is None or affinity > best[0]:
-                best = (affinity, i, j)
-    return (best[1], best[2]) if best is not None else None
-
-
-def _group_job(group: list[Unit]) -> str:
-    jobs = {unit.job for unit in group}
-    return next((job for job, _ in JOBS if job in jobs), "flow")
-
-
-def _is_small(
-    groups: list[list[Unit]], i: int, j: int, jobs: list[str], sizes: list[int], files: list[set[str]], weight: float
-) -> bool:
-    """Return whether one of two groups is too small to be monitored alone: a helper without a job beside its caller."""
-    for a, b in ((i, j), (j, i)):
-        if all(u.job == "" for u in groups[a]) and (weight > 0 or files[a] & files[b]) and sizes[a] <= 8:
-            return True
-        if (
-            jobs[a] == "flow"
-            and not any(u.hits for u in groups[a])
-            and sizes[a] <= 2
-            and weight > 0
-            and files[a] & files[b]
-        ):
-            return True
-    return False
-
-
 # -- components ----------------------------------------------------------------------------------------------------
 
 
-def _component(group: list[Unit], material: Material, used: set[str], folders: Counter[str]) -> ComponentDraft:
-    main = min(group, key=lambda u: (u.distance, -u.weight, u.key))
-    identifier = unique(identifier_of(group, main, folders), used)
+def _component(group: list[Unit], material: Material, used: set[str]) -> ComponentDraft:
     symbols = sorted({s for u in group for s in u.symbols})
     entry = _entry(symbols, material)
+    known = {s.id: s for s in material.graph.symbols if s.id in set(symbols)}
+    ways_in = [u for u in group if any(is_way_in(known[s]) for s in u.symbols)]
+    main = _main(ways_in or group)
+    identifier = identifier_of(group, main, used, bool(ways_in))
     component = ComponentDraft(
         identifier,
         title_of(identifier),
@@ -313,6 +234,11 @@ def _component(group: list[Unit], material: Material, used: set[str], folders: C
     component.tiers = tiers_of(component, material)
     component.description = _description(component, material) if len(group) < _MANY else parts_of(group)
     return component
+
+
+def _main(group: list[Unit]) -> Unit:
+    """Return the unit that names a group: an agent, a class with most weight, or the unit nearest to a model."""
+    return min(group, key=lambda u: (not u.agent, u.is_module, u.is_data, u.distance, -u.weight, not u.is_class, u.key))
 
 
 def _entry(symbols: list[str], material: Material) -> str:

@@ -32,11 +32,11 @@ JOBS: tuple[tuple[str, frozenset[str]], ...] = (
 
 @dataclass
 class Unit:
-    """A class, or the functions of one file that have the same job; components are groups of units.
+    """A class or function with all that is inside it, or the code of a module; components are groups of units.
 
     Attributes:
-        key: Symbol of the class, or `path#job`.
-        name: Name of the class, or the job.
+        key: Symbol of the class, function or module.
+        name: Last part of the symbol.
         path: File of the first symbol.
         symbols: Dotted names.
         uses: Library uses of its functions.
@@ -45,6 +45,11 @@ class Unit:
         weight: Salience and number of uses and patterns; heavy units name their component.
         distance: Calls to the nearest model; 99 for none.
         paths: All files of its symbols.
+        is_class: Whether it is a class.
+        is_module: Whether it is the code of a module outside functions and classes.
+        is_data: Whether it is a class that only holds values, an interface or an exception.
+        has_client: Whether it calls a class that calls a model.
+        agent: Variable of the agent whose tool, prompt or validator it is; empty for none.
     """
 
     key: str
@@ -57,6 +62,16 @@ class Unit:
     weight: float = 0.0
     distance: int = 99
     paths: set[str] = field(default_factory=set)
+    is_class: bool = False
+    is_module: bool = False
+    is_data: bool = False
+    has_client: bool = False
+    agent: str = ""
+
+    @property
+    def is_asking(self) -> bool:
+        """True if it calls a model, itself or through a thin client."""
+        return self.has_client or any(h.pattern == "calls_llm" and h.kind in ("direct", "wrapped:1") for h in self.hits)
 
     @property
     def job(self) -> str:

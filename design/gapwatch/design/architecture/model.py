@@ -142,7 +142,7 @@ class EdgeDraft:
 
 @dataclass(frozen=True)
 class MissingNode:
-    """An important file that no component holds.
+    """File with patterns that no component holds.
 
     Attributes:
         path: The file.
@@ -163,7 +163,7 @@ class Architecture:
         components: Components that passed.
         edges: Edges between them.
         pruned: Components of low confidence.
-        missing: Important files without a component.
+        missing: Files with patterns that no component holds, with the reason.
         overall_confidence: Mean confidence of the components x share of important files that they cover.
     """
 

@@ -15,7 +15,9 @@ _DAMPING = 0.85
 _ITERATIONS = 30
 _NEAR = frozenset({"llm_chat", "embedding", "retrieval", "rerank"})
 #: Kinds of edges along which a result returns to the caller.
-_FLOW = frozenset({"call", "construct", "property", "protocol", "cha", "dynamic", "decorated", "resume"})
+_FLOW = frozenset(
+    {"call", "construct", "property", "protocol", "cha", "dynamic", "decorated", "resume", "callback", "framework"}
+)
 
 
 @dataclass(frozen=True)

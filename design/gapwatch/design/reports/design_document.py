@@ -35,7 +35,7 @@ _LABELS = {
     "component_edges": "edges between components",
     "edges_verified_share": "share of verified edges",
     "nodes_pruned": "components pruned",
-    "nodes_missing": "important files without a component",
+    "nodes_missing": "files with patterns and without a component",
     "metrics_dropped": "metrics rejected",
     "passed": "metrics passed",
     "flagged": "metrics flagged",
@@ -130,7 +130,7 @@ def _components(design: Design) -> Iterator[Block]:
         yield Fold(title, (_facts(design, c),), f"c-{c.id}", aside, f"component {c.role}")
     missing = design.architecture.missing
     if missing:
-        yield _title("Important files without a component", 3)
+        yield _title("Files with patterns that no component holds", 3)
         yield _table(("file", "salience", "reason"), ((Code(m.path), f"{m.salience:g}", m.why) for m in missing))
     for c in design.architecture.pruned:
         yield _text("Pruned: ", Code(c.id), f", confidence {c.confidence:g}: {'; '.join(c.issues)}")

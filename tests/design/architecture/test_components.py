@@ -1,0 +1,211 @@
+"""Components: what is one, what belongs to it, how it is called, and what is left out with the reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+CLIENT = """
+from openai import OpenAI
+
+class ModelClient:
+    def __init__(self):
+        self.client = OpenAI()
+
+    def complete(self, prompt):
+        return self.client.chat.completions.create(model="m", messages=[prompt])
+"""
+
+
+def _made(root: Path, files: dict[str, str]) -> Design:
+    return run_design(scan_repository(write_tree(root, files)))
+
+
+def _held(design: Design) -> dict[str, set[str]]:
+    """Return the last names of the functions that each component holds, methods with their class."""
+    functions = {s.id for s in design.graph.symbols if s.kind == "function"}
+    return {c.id: {s.rpartition(".")[2] for s in c.symbols if s in functions} for c in design.architecture.components}
+
+
+def test_functions_that_ask_through_a_client_are_components_with_their_helpers(tmp_path: Path) -> None:
+    answer = """
+    from client import ModelClient
+    client = ModelClient()
+
+    def rephrase(question, history):
+        return client.complete(f"Rephrase {question} {_lines(history)}")
+
+    def _lines(history):
+        return "\\n".join(history)
+
+    def answer(question, passages):
+        return client.complete(f"Answer {question} from {format_passages(passages)}")
+
+    def format_passages(passages):
+        return " ".join(passages)
+    """
+    made = _made(tmp_path, {"client.py": CLIENT, "answering.py": re.sub(r"(?m)^ {4}", "", answer)})
+
+    assert set(map(frozenset, _held(made).values())) == {
+        frozenset({"__init__", "complete"}),
+        frozenset({"rephrase", "_lines"}),
+        frozenset({"answer", "format_passages"}),
+    }
+
+
+def test_endpoints_are_in_the_picture_and_those_without_a_model_are_one(tmp_path: Path) -> None:
+    service = """
+from fastapi import FastAPI
+from client import ModelClient
+app = FastAPI()
+
+@app.post("/chat")
+def chat(question: str):
+    return ModelClient().complete(question)
+
+@app.get("/health")
+def health():
+    return "ok"
+
+@app.get("/version")
+def version():
+    return "1"
+"""
+    made = _made(tmp_path, {"client.py": CLIENT, "service.py": service})
+
+    held = _held(made)
+    assert {"chat"} in held.values()
+    assert {"health", "version"} in held.values()
+    assert {(e.src, e.dst) for e in made.architecture.edges} == {("chat_endpoint", "model_client")}
+
+
+def test_a_loop_of_model_and_tools_is_one_agent(tmp_path: Path) -> None:
+    agent = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import StateGraph
+from langgraph.prebuilt import ToolNode
+
+def call_model(state):
+    return ChatOpenAI().invoke(state)
+
+def is_done(state):
+    return "end"
+
+graph = StateGraph(dict)
+graph.add_node("model", call_model)
+graph.add_node("tools", ToolNode([]))
+graph.add_conditional_edges("model", is_done)
+"""
+    made = _made(tmp_path, {"travel_assistant.py": agent})
+
+    assert _held(made) == {"travel_assistant": {"call_model", "is_done"}}
+
+
+def test_nodes_with_prompts_of_their_own_are_components(tmp_path: Path) -> None:
+    pipeline = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import StateGraph
+
+def extract_date(state):
+    return ChatOpenAI().invoke("Which date? " + state)
+
+def write_reply(state):
+    return ChatOpenAI().invoke("Reply to " + state)
+
+graph = StateGraph(dict)
+graph.add_node("extract", extract_date)
+graph.add_node("write", write_reply)
+"""
+    made = _made(tmp_path, {"dates.py": pipeline})
+
+    assert _held(made) == {"extract_date": {"extract_date"}, "write_reply": {"write_reply"}}
+
+
+def test_tools_and_prompts_of_an_agent_are_one_component_called_by_its_variable(tmp_path: Path) -> None:
+    agents = """
+from pydantic_ai import Agent
+
+refund_agent = Agent("m")
+stock_agent = Agent("m")
+
+@refund_agent.system_prompt
+def rules():
+    return "Be kind."
+
+@refund_agent.tool
+def find_order(ctx, number):
+    return number
+
+@stock_agent.tool
+def count_items(ctx, name):
+    return name
+"""
+    made = _made(tmp_path, {"agents.py": agents})
+
+    assert _held(made) == {"refund_agent": {"rules", "find_order"}, "stock_agent": {"count_items"}}
+
+
+def test_subclasses_that_differ_in_a_prompt_are_one_component(tmp_path: Path) -> None:
+    writers = """
+from client import ModelClient
+
+class Writer:
+    def write(self, text):
+        return ModelClient().complete(self.prompt() + text)
+    def prompt(self):
+        raise NotImplementedError
+
+class Poet(Writer):
+    def prompt(self):
+        return "A poem: "
+
+class Lawyer(Writer):
+    def prompt(self):
+        return "A contract: "
+"""
+    made = _made(tmp_path, {"client.py": CLIENT, "writers.py": writers})
+
+    assert {"write", "prompt"} in _held(made).values()
+    assert len(made.architecture.components) == 2
+
+
+@pytest.mark.parametrize("path", ["utils.py", "app/utils/llm_utils.py", "helpers.py", "llm.py", "main.py"])
+def test_a_name_says_what_its_function_does(path: str, tmp_path: Path) -> None:
+    source = CLIENT + "\ndef summarise_ticket(text):\n    return ModelClient().complete('Summarise ' + text)\n"
+
+    made = _made(tmp_path, {path: source, "other/" + path: source})
+
+    names = [c.id for c in made.architecture.components]
+    assert len(set(names)) == len(names)
+    assert not [n for n in names if re.search(r"(_utils?|_helpers|_common|_llm|_\d+)$|^(utils|helpers|common|llm)$", n)]
+
+
+def test_a_file_with_patterns_is_in_a_component_or_told_with_the_reason(tmp_path: Path) -> None:
+    lonely = (
+        "import requests\ndef fetch(u):\n    try:\n        return requests.get(u)\n    except OSError:\n        pass\n"
+    )
+    used = "import client\nimport tools\n\ndef answer(q):\n    return client.ModelClient().complete(tools.read(q))\n"
+    tools = "def read(path):\n    try:\n        return open(path).read()\n    except OSError:\n        return ''\n"
+
+    made = _made(tmp_path, {"client.py": CLIENT, "answering.py": used, "tools.py": tools, "lonely.py": lonely})
+
+    held = {path for c in made.architecture.components for path in c.files}
+    told = {m.path: m.why for m in made.architecture.missing}
+    assert {h.path for h in made.hits} <= held | set(told)
+    assert told == {"lonely.py": "has patterns, but nothing calls it"}
+
+
+def test_confidence_falls_where_a_component_has_no_edge(tmp_path: Path) -> None:
+    apart = CLIENT.replace("ModelClient", "OtherClient")
+
+    made = _made(tmp_path, {"client.py": CLIENT, "apart.py": apart})
+
+    assert made.architecture.edges == []
+    assert all(c.confidence <= 0.7 for c in made.architecture.components)
+    assert made.architecture.overall_confidence <= 0.7
