@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.portfolio.span_mapping import SpanMapping
-from gapwatch.streams.otlp.decoding.raw_items import KEPT_BYTES, DeadItem, RawTrace, UndecodableError
+from gapwatch.streams.otlp.decoding.raw_items import KEPT_BYTES, DeadItem, RawBlock, RawTrace, UndecodableError
 from gapwatch.streams.otlp.decoding.span_record import LogEntry
 from gapwatch.streams.otlp.decoding.splitting import decode_log, decode_span
 from gapwatch.streams.otlp.mapping.convention_table import ConventionTable, convention_table
@@ -115,22 +116,29 @@ class TraceMapper:
 
     def _facts(self, trace: RawTrace, mapped: MappedTrace) -> dict[str, SpanFacts]:
         facts: dict[str, SpanFacts] = {}
+        table, wanted = self._table, self._wanted
+        block: RawBlock | None = None
+        resource: dict[str, Any] = {}
+        scope = service = ""
         for raw in trace.spans:
-            span_id = raw.span_id.hex()
-            if span_id in facts:
-                continue
             try:
-                record = decode_span(raw, self._wanted)
+                record = decode_span(raw, wanted)
             except UndecodableError as error:
                 mapped.dead.append(
                     DeadItem("span", "undecodable", str(error), trace.trace_id.hex(), raw.raw[:KEPT_BYTES])
                 )
                 continue
-            resource, scope, _ = raw.block.values
-            facts[span_id] = one = SpanFacts(record, scope, resource, raw.block.service, self._table)
-            for name, time, attributes in record.events:
-                if name.startswith("gen_ai."):
-                    one.join(LogEntry(name, time, attributes, None), self._table)
+            if record.span_id in facts:
+                continue
+            if raw.block is not block:
+                block = raw.block
+                resource, scope, _ = block.values
+                service = block.service
+            facts[record.span_id] = one = SpanFacts(record, scope, resource, service, table)
+            if record.events:
+                for name, time, attributes in record.events:
+                    if name.startswith("gen_ai."):
+                        one.join(LogEntry(name, time, attributes, None), table)
         return facts
 
     def _join_logs(self, trace: RawTrace, facts: dict[str, SpanFacts], mapped: MappedTrace) -> None:
