@@ -73,7 +73,8 @@ def test_few_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_other(
     assert "Answerer.part_29" in asked, "what the model's caller uses comes first"
     assert sum("part_" in name for name in asked) == MAX_FUNCTIONS
     assert [g.missing for g in made.gaps if g.metric == "answerer"] == [
-        f"functions without a requested span: {30 - MAX_FUNCTIONS} with has_try_except"
+        f"functions without a requested span: {30 - MAX_FUNCTIONS} with has_try_except, "
+        f"{30 - MAX_FUNCTIONS} with returns_failure"
     ]
     assert {p.name for p in made.points if p.is_first} == {"Answerer.ask"}
     (swallowed,) = [m for m in made.metrics if m.family == "swallowed_errors"]

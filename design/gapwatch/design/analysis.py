@@ -17,7 +17,7 @@ from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.pattern_search import find_patterns
 from gapwatch.design.routes.route import Route
-from gapwatch.design.routes.route_search import find_routes
+from gapwatch.design.routes.route_search import find_failures, find_routes
 from gapwatch.design.source.program import Program, load_program
 from gapwatch.design.source.scan import Scan
 from gapwatch.design.source.syntax_trees import grammar_versions
@@ -36,7 +36,8 @@ def no_progress(stage: str, done: int, total: int) -> None:
 def search(program: Program, sites: CallSites) -> tuple[tuple[PatternHit, ...], tuple[Route, ...]]:
     """Return the pattern hits of all functions, routes among them, and the routes themselves."""
     routes = find_routes(program, sites)
-    return tuple(sorted({*find_patterns(program, sites), *(route.hit() for route in routes)})), routes
+    failures = find_failures(program, sites)
+    return tuple(sorted({*find_patterns(program, sites), *(route.hit() for route in routes), *failures})), routes
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Design:
 def test_each_arm_is_a_tier_and_each_step_has_one_rate(made: Design) -> None:
     (route,) = made.routes
     component = next(c for c in made.architecture.components if c.routes)
-    rates = [m for m in made.metrics if "fallback_rate" in m.family]
+    every = [*made.metrics, *(one.metric for one in made.selection.shelf)]
+    rates = sorted((m for m in every if "fallback_rate" in m.family), key=lambda m: m.family)
 
     assert [t.id for t in component.tiers if t.is_ordered] == ["ask_large", "ask_small", "fixed_text"]
     assert [(m.family, m.claim["limit"]) for m in rates] == [
@@ -57,7 +58,7 @@ def test_each_arm_is_a_tier_and_each_step_has_one_rate(made: Design) -> None:
         ("fallback_rate_2", {"max": 1}),
     ]
     assert all(m.is_cascade and m.better == "unknown" for m in rates)
-    mix = next(m for m in made.metrics if m.family == "tier_mix")
+    mix = next(m for m in every if m.family == "tier_mix")
     assert mix.claim["labels"] == ["ask_large", "ask_small", "fixed_text"]
     assert route.kind == "model"
 
@@ -75,7 +76,7 @@ def test_a_degraded_second_arm_pages(made: Design) -> None:
 
     found = run_design(scan_repository(made.root), facts=facts)
 
-    rates = {m.family: m for m in found.metrics}
+    rates = {m.family: m for m in (*found.metrics, *(one.metric for one in found.selection.shelf))}
     assert (rates["fallback_rate"].severity, rates["fallback_rate"].better) == ("page", "lower")
     assert rates["fallback_rate_2"].severity != "page"
 

@@ -66,6 +66,7 @@ class Catalog:
             self._routes,
             self._retries,
             self._handlers,
+            self._failure_answers,
             self._services,
             self._caches,
             self._writes,
@@ -360,6 +361,23 @@ class Catalog:
         hits = passing or ([] if swallowing else self._hits("has_try_except"))
         if hits:
             yield self._errors("error_rate", hits)
+
+    def _failure_answers(self) -> Iterator[MetricDesign]:
+        hits = self._hits("returns_failure")
+        if hits and self.component.distance is not None:
+            yield self._make(
+                "failure_answers",
+                hits,
+                {"form": "check", "field": "attributes.answer_outcome", "not": {"one_of": ["failed"]}},
+                purpose="share of answers that stand for a failure: error text, nothing, a default, an apology",
+                concern="reliability",
+                fields=["attributes.answer_outcome"],
+                better="lower",
+                severity="ticket",
+                questions=[f"q-{self.component.id}-default"],
+                action="read the failing answers; the status of their requests says nothing",
+                valid_when="the outcome is set where the value is made",
+            )
 
     def _errors(self, family: str, hits: list[PatternHit]) -> MetricDesign:
         return self._make(

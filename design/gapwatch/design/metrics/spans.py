@@ -33,6 +33,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "streams_response": ("attributes.first_chunk_seconds", "attributes.stream_outcome"),
     "has_queue": ("attributes.queue_wait_seconds",),
     "has_circuit_breaker": ("attributes.breaker",),
+    "returns_failure": ("attributes.answer_outcome",),
 }
 #: Values of the fields, for the practitioner who emits them.
 VALUES: dict[str, str] = {
@@ -47,6 +48,7 @@ VALUES: dict[str, str] = {
     "attributes.stream_outcome": "completed, aborted or empty",
     "attributes.queue_wait_seconds": "seconds from queueing to processing",
     "attributes.breaker": "closed, open or half_open",
+    "attributes.answer_outcome": "answered, or failed where the value stands for a failure",
     "attributes.retrieved_count": "number of passages returned",
     "attributes.finish_reason": "as the provider reports it: stop, length, content_filter, ...",
     "attributes.context": "the text that the answer must rest on, as in the prompt",
@@ -173,6 +175,7 @@ _ORDER = (
     "calls_external_api",
     "has_db_write",
     "has_try_except",
+    "returns_failure",
 )
 _WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 

@@ -33,6 +33,7 @@ PATTERNS = (
     "streams_response",
     "has_queue",
     "has_circuit_breaker",
+    "returns_failure",
 )
 
 

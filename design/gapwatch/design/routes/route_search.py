@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import callee_text
-from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import after_check
 from gapwatch.design.routes.exception_steps import after_exception
+from gapwatch.design.routes.failure_answers import find_failure_answers
 from gapwatch.design.routes.option_routes import option_routes
 from gapwatch.design.routes.route import Arm, Route
 from gapwatch.design.routes.table_steps import in_expression, over_table
@@ -27,14 +29,28 @@ def find_routes(program: Program, sites: CallSites) -> tuple[Route, ...]:
         sites: Targets of all call sites.
     """
     routes: set[Route] = set()
-    for info in program.functions:
-        if not info.ir.body or info.is_overload:
-            continue
-        try:
-            routes.update(routes_of(Subject(program, sites, info)))
-        except RecursionError:
-            continue
+    for subject in _subjects(program, sites):
+        with contextlib.suppress(RecursionError):
+            routes.update(routes_of(subject))
     return tuple(sorted(routes))
+
+
+def find_failures(program: Program, sites: CallSites) -> set[PatternHit]:
+    """Return the failures that functions give back as answers.
+
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+    """
+    found: set[PatternHit] = set()
+    for subject in _subjects(program, sites):
+        with contextlib.suppress(RecursionError):
+            found.update(find_failure_answers(subject))
+    return found
+
+
+def _subjects(program: Program, sites: CallSites) -> Iterator[Subject]:
+    return (Subject(program, sites, i) for i in program.functions if i.ir.body and not i.is_overload)
 
 
 def routes_of(subject: Subject) -> list[Route]:

@@ -1,0 +1,50 @@
+"""Failures given back as answers: shapes that must fire, and similar shapes that must not."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.design.source_tree import patterns
+
+#: Name: (kind, line, source).
+FAILURES: dict[str, tuple[str, int, str]] = {
+    "error text of a tool": ("error text", 5, "def f(x):\n    try:\n        return tool(x)\n    except Exception as e:\n        return f'Error executing tool: {e}'\n"),
+    "an error event of a stream": ("error text", 6, "def f(x):\n    try:\n        for part in ask(x):\n            yield part\n    except Exception as e:\n        yield {'type': 'error', 'content': str(e)}\n"),
+    "None": ("empty", 5, "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        return None\n"),
+    "an empty list": ("empty", 5, "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        return []\n"),
+    "a flag": ("error text", 5, "def f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        return {'success': False, 'error': str(e)}\n"),
+    "an apology": ("fixed text", 5, "def f(x):\n    try:\n        return ask(x)\n    except OSError:\n        return 'Sorry, nobody can answer now.'\n"),
+    "the argument": ("argument", 5, "def f(prompt):\n    try:\n        return prompt + examples(prompt)\n    except OSError:\n        return prompt\n"),
+    "after the handler": ("empty", 6, "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.warning('x')\n    return None\n"),
+    "a sentinel": ("error text", 5, "import requests\ndef f(x):\n    rows = requests.get(x).json()\n    if not rows:\n        return 'NO_DATA_AVAILABLE'\n    return rows\n"),
+    "a sentence for nothing found": ("fixed text", 5, "import requests\ndef f(x):\n    rows = requests.get(x).json()\n    if not rows:\n        return 'Nothing was found for this.'\n    return rows\n"),
+    "a default for an invalid value": ("default for an invalid value", 4, "def f(priority):\n    if priority in ('P1', 'P2', 'P3'):\n        return priority\n    return 'P3'\n"),
+}  # fmt: skip
+
+NO_FAILURES: dict[str, str] = {
+    "an exception": "def f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        raise RuntimeError from e\n",
+    "a status that says it": "from fastapi.responses import JSONResponse\ndef f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        return JSONResponse(status_code=502, content={'error': str(e)})\n",
+    "another way": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        return other(x)\n",
+    "a library that is missing": "def f(x):\n    try:\n        import fancy\n        return fancy.ask(x)\n    except ImportError:\n        return None\n",
+    "a feature that is off": "def f(settings, x):\n    if not settings.enabled:\n        return None\n    return tool(x)\n",
+    "one of two words": "def f(kind):\n    if kind in ('a', 'b'):\n        return tool(kind)\n    return other(kind)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FAILURES))
+def test_a_failure_given_back_is_found_at_its_line(name: str, tmp_path: Path) -> None:
+    kind, line, source = FAILURES[name]
+
+    found = [(h.kind, h.line) for h in patterns(tmp_path, {"m.py": source}) if h.pattern == "returns_failure"]
+
+    assert found == [(kind, line)]
+
+
+@pytest.mark.parametrize("name", sorted(NO_FAILURES))
+def test_what_tells_its_failure_is_left_alone(name: str, tmp_path: Path) -> None:
+    hits = patterns(tmp_path, {"m.py": NO_FAILURES[name]})
+
+    assert "returns_failure" not in {h.pattern for h in hits}
