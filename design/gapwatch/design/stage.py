@@ -25,7 +25,7 @@ from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
-from gapwatch.design.metrics.selection import MetricSelection, select_metrics
+from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
 from gapwatch.design.metrics.traceability import MAX_PAGES, Gap, ci_targets, set_alerts
 from gapwatch.design.patterns.call_sites import CallSites
@@ -113,7 +113,7 @@ class Design:
     prompts: dict[str, list[Prompt]]
     points: list[IntegrationPoint]
     metrics: list[MetricDesign]
-    selection: MetricSelection
+    selection: PortfolioSelection
     dropped: list[tuple[MetricDesign, MetricReview]]
     critique: Critique
     gaps: list[Gap]
@@ -161,7 +161,7 @@ def run_design(
     if is_bounded:
         selection = select_metrics(choice.metrics, view.architecture, wishes.concerns, facts)
     else:
-        selection = MetricSelection(choice.metrics)
+        selection = PortfolioSelection(choice.metrics)
     return _finish(scan, wishes, code, view, choice, selection, refiner)
 
 
@@ -232,7 +232,7 @@ def _finish(
     code: CodeReading,
     view: PipelineView,
     choice: MetricChoice,
-    selection: MetricSelection,
+    selection: PortfolioSelection,
     refiner: Refiner | None,
 ) -> Design:
     metrics, is_bounded = selection.metrics, bool(selection.shelf)

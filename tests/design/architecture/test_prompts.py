@@ -86,7 +86,8 @@ def test_a_prompt_is_found_where_it_stands(name: str, tmp_path: Path) -> None:
 
     assert [str(prompt.place) for prompt in found] == [place]
     assert found[0].text == _TEXT
-    assert found[0].evidence_fields[0] == "context"
+    # Nothing fetches it: a name alone makes no evidence.
+    assert found[0].evidence_fields == ()
 
 
 def test_what_is_written_for_people_is_no_prompt(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_what_is_written_for_people_is_no_prompt(tmp_path: Path) -> None:
 def test_an_assignment_to_nothing_ends_nothing(tmp_path: Path) -> None:
     source = _sender("", "context").replace("    return", f'    () = "{_TEXT}"\n    return')
 
-    assert [prompt.name for prompt in _prompts(tmp_path, {"m.py": source})] == [""]
+    assert _prompts(tmp_path, {"m.py": source}) == []
 
 
 _CLIENT = (
@@ -159,3 +160,56 @@ def test_what_is_told_in_place_of_an_answer_is_no_prompt(tmp_path: Path) -> None
     )
 
     assert not _prompts(tmp_path, {"m.py": source})
+
+
+_ANSWERING = """import chromadb, openai, dspy
+from pydantic_ai import Agent
+
+client = openai.OpenAI()
+passages = chromadb.PersistentClient("p").get_collection("c")
+HELP = "Ask a question about the handbook and wait for the answer"
+
+
+class Plan(dspy.Signature):
+    \"\"\"Plan the steps of a search that answers the question.\"\"\"
+
+    question: str = dspy.InputField()
+
+
+agent = Agent("m", system_prompt="You sort requests into billing, travel and leave.")
+
+
+@agent.system_prompt
+def who(ctx):
+    return f"The customer who writes to you now is {ctx.deps.name}."
+
+
+def retrieve(question):
+    return passages.query(query_texts=[question])["documents"][0]
+
+
+def answer(question, found, guess):
+    print(HELP)
+    prompt = f"Answer only from these passages: {found} and not from {guess}."
+    return client.chat.completions.create(model="m", messages=[{"role": "system", "content": prompt}])
+
+
+def think(question):
+    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+
+
+def ask(question):
+    return answer(question, retrieve(question), think(question))
+"""
+
+
+def test_prompts_and_evidence_follow_the_data_and_not_names(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": _ANSWERING})))
+    found = {p.text.strip()[:12]: p for some in made.prompts.values() for p in some}
+
+    assert set(found) == {"Plan the ste", "You sort req", "The customer", "Answer only "}
+    answering = found["Answer only "]
+    assert answering.evidence_fields == ("found",)
+    assert [str(place) for place in answering.evidence_from] == [
+        f"app.py:{_ANSWERING[: _ANSWERING.index('return answer(')].count(chr(10)) + 1}"
+    ]

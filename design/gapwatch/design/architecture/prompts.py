@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from string import Formatter
 
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft
+from gapwatch.design.architecture.prompt_flow import carried, evidence_of, said_to_model
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     children,
@@ -50,10 +52,6 @@ from gapwatch.design.source.program import last_name
 
 #: Shortest prompt, in characters; shorter texts are labels and keys.
 _MIN_PROMPT = 30
-_EVIDENCE = re.compile(
-    r"context|evidence|document|docs|chunk|passage|source|retriev|snippet|quote|citation|excerpt|knowledge", re.I
-)
-_BUILDER = re.compile(r"prompt|message|template|instruction", re.I)
 
 
 @dataclass(frozen=True)
@@ -93,29 +91,80 @@ def find_prompts(component: ComponentDraft, material: Material) -> list[Prompt]:
     """Return the prompts of the functions of a component that call a model."""
     numbers = material.sites.numbers(material.program)
     constants = Constants(material.program)
+    code = ClaimedCode(material)
     out: list[Prompt] = []
-    senders = {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+    calls: dict[str, set[int]] = {}
+    for h in component.hits:
+        if h.pattern == "calls_llm" and h.symbol in numbers:
+            calls.setdefault(h.symbol, set()).update(range(h.line, max(h.line, h.end) + 1))
     shared_keys = tuple(_keys_of_parsers(component, material))
-    for symbol in sorted(senders):
-        number = numbers.get(symbol)
-        if number is None:
-            continue
-        subject = Subject(material.program, material.sites, material.program.functions[number])
+
+    def note(symbol: str, found: _Text, keys: tuple[str, ...]) -> None:
+        if any(p.symbol == symbol and p.text == found.text for p in out):
+            return
+        fetched = {f: evidence_of(code, symbol, f) for f in found.fields}
+        evidence = tuple(f for f in fetched if fetched[f])
+        lines = tuple(dict.fromkeys(place for f in evidence for place in fetched[f]))
+        out.append(Prompt(symbol, found.place, found.name, found.text, tuple(found.fields), evidence, keys, lines))
+
+    for symbol in sorted(calls):
+        subject = Subject(material.program, material.sites, material.program.functions[numbers[symbol]])
         keys = tuple(output_keys(subject)) or shared_keys
-        texts = [t for s in _nested(subject) for t in _texts(s, constants, gives_prompts=False)]
-        for edge in material.sites.callees[symbol]:
-            # A neighbour often builds the prompt: `self._messages(question)`.
-            builder = subject.other(edge.dst) if _BUILDER.search(edge.dst.rpartition(".")[2]) else None
-            if builder is not None and edge.dst not in senders:
-                texts += [
-                    t
-                    for t in _texts(builder, constants, gives_prompts=True)
-                    if t.text not in {known.text for known in texts}
-                ]
-        for found in texts:
-            evidence = tuple(f for f in found.fields if _EVIDENCE.search(f))
-            out.append(Prompt(symbol, found.place, found.name, found.text, tuple(found.fields), evidence, keys))
+        for found in _sent(subject, calls[symbol], constants, code):
+            note(symbol, found, keys)
+    for holder, e, line in carried(component, material) if calls else ():
+        texts: dict[str, _Text] = {}
+        _note_expression(e, holder, "", line, constants, texts)
+        for found in texts.values():
+            note(_sender_of(holder, found, calls, code), found, shared_keys)
     return out
+
+
+def _sender_of(holder: Subject, found: _Text, calls: dict[str, set[int]], code: ClaimedCode) -> str:
+    """Return the function that sends a prompt which a framework carries: in it, around it, in its file, or any."""
+    near = [
+        symbol
+        for symbol in sorted(calls)
+        if symbol == holder.symbol or holder.symbol.startswith(f"{symbol}.") or code.mentions(symbol, found.name)
+    ]
+    same = [s for s in sorted(calls) if (o := code.subject(s)) is not None and o.info.module == holder.info.module]
+    return (near or same or sorted(calls))[0]
+
+
+def _sent(subject: Subject, lines: set[int], constants: Constants, code: ClaimedCode) -> list[_Text]:
+    """Return the prompt-like texts that flow into model calls, through names, constants and builders."""
+    out: dict[str, _Text] = {}
+    outer = _nested(subject)
+    for s, e in said_to_model(subject, lines):
+        for holder in outer:
+            _note_expression(e, holder, target_name(s), line_of(s), constants, out)
+        for call in walk(e):
+            for edge in subject.inside(call) if is_call(call) else ():
+                # A function that builds the prompt: `self._messages(question)`.
+                builder = code.subject(edge.dst)
+                if builder is not None and edge.dst not in code.reaching(frozenset({"llm_chat"})):
+                    for found in _texts(builder, constants, gives_prompts=True):
+                        out.setdefault(found.text, found)
+    for holder in outer[1:]:
+        # Names of the function around it: `prompt = ...` and then a nested function that sends it.
+        names = {n for _, e in said_to_model(subject, lines) for n in names_in(e)}
+        for s in holder.statements:
+            if target_name(s) in names and (value := value_of(s)) is not None:
+                _note_expression(value, holder, target_name(s), line_of(s), constants, out)
+    return list(out.values())[:6]
+
+
+def _note_expression(
+    e: Expr, subject: Subject, name: str, line: int, constants: Constants, out: dict[str, _Text]
+) -> None:
+    """Note the prompt-like texts of an expression, and of the constants that it names."""
+    place = CodePlace(subject.program.path(subject.info), line)
+    for inner in _said_to_models(e):
+        _note_text(inner, name, place, out)
+        if inner[0] in "nas":
+            found = constants.find(inner, subject.info.module, subject.info.owner)
+            for part in walk(found[0]) if found is not None and found[0][0] != "d" else ():
+                _note_text(part, _last_part(inner), found[1], out)  # type: ignore[index]
 
 
 def _keys_of_parsers(component: ComponentDraft, material: Material) -> list[str]:

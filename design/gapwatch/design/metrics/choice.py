@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import Catalog
-from gapwatch.design.metrics.claimed_code import ClaimedCode
 from gapwatch.design.metrics.code_rules import CodeView
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges

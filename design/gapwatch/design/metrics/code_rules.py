@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.metrics.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.metrics.error_paths import ErrorPaths
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.spans import IntegrationPoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gapwatch.design.metrics.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
+from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
 from gapwatch.design.patterns.code_walk import keyword, unwrapped
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (

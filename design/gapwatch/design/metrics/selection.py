@@ -79,7 +79,7 @@ class Shelved:
 
 
 @dataclass(frozen=True)
-class MetricSelection:
+class PortfolioSelection:
     """A portfolio's metrics and its shelf.
 
     Attributes:
@@ -117,7 +117,7 @@ def added_fact(name: str, by: str, at: str) -> Fact:
 
 def select_metrics(
     metrics: list[MetricDesign], architecture: Architecture, concerns: set[str], facts: tuple[Fact, ...]
-) -> MetricSelection:
+) -> PortfolioSelection:
     """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
 
     Args:
@@ -139,7 +139,7 @@ def select_metrics(
         without = _chosen(metrics, components, set(), added, has_goal=False)
         spoken = {m.name for m in metrics if m.concern in concerns or components[m.component].goal_words}
         came_in, went_out = sorted((names - without) & spoken), sorted(without - names - spoken)
-    return MetricSelection([m for m in metrics if m.name in names], shelf, came_in, went_out)
+    return PortfolioSelection([m for m in metrics if m.name in names], shelf, came_in, went_out)
 
 
 def _chosen(

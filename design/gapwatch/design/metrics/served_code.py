@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapwatch.design.metrics.claimed_code import ClaimedCode
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, end_of, is_call, line_of
 from gapwatch.design.source.program import last_name, statements

@@ -268,8 +268,8 @@ def _shelf(design: Design) -> Iterator[Block]:
     yield _title("Shelf")
     command = Code("gapwatch design add REPO NAME")
     yield _text(
-        f"{len(selection.shelf)} more metrics passed the critic. A portfolio holds the {len(design.metrics)} that would "
-        "catch most: what a user notices and nothing else tells, few of a kind and of a component. Add one with ",
+        f"{len(selection.shelf)} more metrics passed the critic. A portfolio holds the {len(design.metrics)} that "
+        "would catch most: what a user notices and nothing else tells, few of a kind and component. Add one with ",
         command,
         ", or all with ",
         Code("--all"),
