@@ -79,7 +79,8 @@ def test_the_wheel_holds_the_four_packages_with_their_data_and_nothing_else(whee
     packaged = _packaged(wheel)
 
     assert packaged == _product_files(*(ROOT / package for package in PACKAGES))
-    assert {PurePosixPath(name).parts[:2] for name in packaged} == {("gapwatch", package) for package in PACKAGES}
+    tops = {("gapwatch", name) for name in (*PACKAGES, "eval.py")}
+    assert {PurePosixPath(name).parts[:2] for name in packaged} == tops
     assert {"gapwatch/design/patterns/libraries.toml", "gapwatch/design/reports/report.css"} <= packaged
 
 

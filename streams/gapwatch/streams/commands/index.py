@@ -33,6 +33,10 @@ COMMANDS: dict[str, Command] = {
         "Print the records of a Kafka topic as lines of JSON.", "gapwatch.streams.commands.consume:consume_command"
     ),
     "dashboards": Command("Write dashboards for Grafana.", "gapwatch.streams.commands.dashboards:dashboards_command"),
+    "eval": Command(
+        "Evaluate a function over a data set, report, and gate a build.",
+        "gapwatch.streams.commands.eval:eval_command",
+    ),
     "explain": Command("One page on one alert.", "gapwatch.streams.commands.alerts:explain_command"),
     "judge": Command(
         "Run LLM judges over a store, repeat verdicts, estimate costs.", "gapwatch.streams.commands.judge:judge_command"

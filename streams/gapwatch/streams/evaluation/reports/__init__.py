@@ -1,0 +1,1 @@
+"""Reports of a run: Markdown, JSON, JUnit XML, and gates."""

@@ -1,0 +1,1 @@
+"""Calls of the evaluated function in processes of their own, and scoring of the traces."""

@@ -1,0 +1,97 @@
+"""Traces of the examples of a run: envelopes as a publisher writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from gapwatch.streams.evaluation.datasets.example import Example
+
+
+def trace_of(example: Example, run_id: str, pipeline: str, component: str, tools: str) -> dict[str, Any]:
+    """Return the envelope of one example: a span of the function, and one for each call of a tool in its output.
+
+    Args:
+        example: Example after its call.
+        run_id: Id of the run; the release of the trace.
+        pipeline: Pipeline of the trace.
+        component: Component of the function.
+        tools: Component of the tools.
+    """
+    begin = example.started_at
+    end = None if begin is None or example.latency_seconds is None else begin + example.latency_seconds
+    calls = list(_tool_calls(example.output))
+    passages = _passages(example)
+    definitions = example.context.get("tools") if isinstance(example.context, dict) else None
+    attributes: dict[str, Any] = {
+        "example_id": example.id,
+        "reference": example.reference,
+        "context": _context_text(example.context if passages is None else passages),
+        "passages": passages,
+    }
+    if calls or (isinstance(example.output, dict) and "tool_calls" in example.output):
+        attributes["called_tools"] = [call["name"] for call in calls]
+    span = {
+        "span_id": "0", "component": component, "kind": "llm", "started_at": begin, "ended_at": end,
+        "status": "ok" if example.error is None else "error", "error_type": example.error_type,
+        "input": _input_text(example), "output": example.output, "usage": example.usage,
+        "attributes": _given(attributes),
+    }  # fmt: skip
+    called = [
+        {
+            "span_id": str(number), "parent_id": "0", "component": tools, "kind": "tool", "name": call["name"],
+            "status": "ok" if call["error"] is None else "error",
+            "error_type": None if call["error"] is None else str(call["error"])[:200],
+            "input": call["arguments"], "output": call["result"], "attributes": _given({"tools": definitions}),
+        }
+        for number, call in enumerate(calls, 1)
+    ]  # fmt: skip
+    trace = {
+        "trace_id": f"{run_id}:{example.id}", "pipeline": pipeline, "environment": "evaluation", "release": run_id,
+        "started_at": begin, "ended_at": end,
+    }  # fmt: skip
+    return {**_given(trace), "spans": [_given(one) for one in (span, *called)]}
+
+
+def trace_line(trace: dict[str, Any]) -> bytes:
+    """Return an envelope as one line of JSON."""
+    return orjson.dumps(trace, str, orjson.OPT_NON_STR_KEYS) + b"\n"
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _input_text(example: Example) -> Any:
+    values = list(example.inputs.values())
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else dict(example.inputs)
+
+
+def _passages(example: Example) -> list[Any] | None:
+    """Return the retrieved passages: those that the function tells, else those of the example."""
+    told = example.output.get("context") if isinstance(example.output, dict) else None
+    for value in (told, example.context):
+        if isinstance(value, list):
+            return value
+    return None
+
+
+def _context_text(context: Any) -> Any:
+    if isinstance(context, list) and all(isinstance(one, str) for one in context):
+        return "\n\n".join(context)
+    return context
+
+
+def _tool_calls(output: Any) -> Iterator[dict[str, Any]]:
+    """Yield the calls in `tool_calls` of an output, also in OpenAI's form."""
+    calls = output.get("tool_calls") if isinstance(output, dict) else None
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            function = call.get("function")
+            inner = function if isinstance(function, dict) else call
+            yield {
+                "name": str(inner.get("name", "")), "arguments": inner.get("arguments"),
+                "result": call.get("result"), "error": call.get("error"),
+            }  # fmt: skip

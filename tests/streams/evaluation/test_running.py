@@ -1,0 +1,98 @@
+"""A function is called on each example in a process that may hang, crash or flood; each costs its example alone."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+import gapwatch.eval
+from gapwatch.eval import Example
+from gapwatch.scorers.errors import UsageError
+
+
+@gapwatch.eval(task="classification")
+def label(text: str, *, upper: bool = False) -> str:
+    if text == "raise":
+        raise LookupError("not known")
+    return text.upper() if upper else text
+
+
+def _breaking(text: str) -> Any:
+    if text == "hang":
+        time.sleep(60)
+    if text == "exit":
+        sys.exit(3)
+    if text == "die":
+        os._exit(4)
+    if text == "memory":
+        return len(bytearray(4 << 30))
+    if text == "flood":
+        print("x" * 100_000_000)
+    return text
+
+
+def _examples(*texts: str) -> list[Example]:
+    return [Example(str(i), {"text": text}, reference="a") for i, text in enumerate(texts)]
+
+
+def test_the_function_stays_as_it_is() -> None:
+    assert (label("a"), label("a", upper=True)) == ("a", "A")
+    assert str(inspect.signature(label)) == "(text: 'str', *, upper: 'bool' = False) -> 'str'"
+    assert pickle.loads(pickle.dumps(label)) is label
+    with pytest.raises(LookupError):
+        label("raise")
+
+
+def test_each_fault_is_one_error_and_the_rest_is_scored() -> None:
+    faults = ["hang", "exit", "die", "memory", "flood"]
+    function = gapwatch.eval(task="classification")(_breaking)
+
+    run = function.eval(_examples("a", *faults, *["a"] * 8, "b"), timeout_seconds=1.0, concurrency=2)
+
+    told = {example.inputs["text"]: example.error_type for example in run.errors}
+    assert told == {
+        "hang": "TimeoutError", "exit": "SystemExit", "die": "ProcessDied", "memory": "MemoryError",
+        "flood": "OutputFlood",
+    }  # fmt: skip
+    assert len(run.errors) == len(faults)
+    accuracy = run.result("accuracy")
+    assert accuracy is not None
+    assert (accuracy.score, accuracy.details["n"], accuracy.details["undecided"]) == (pytest.approx(0.9), 10, 5)
+    assert "5 of 15 calls gave no output" in run.to_markdown()
+
+
+async def _later(text: str) -> str:
+    return text
+
+
+def _parts(text: str) -> Iterator[str]:
+    yield from text
+
+
+async def _later_parts(text: str) -> AsyncIterator[int]:
+    for letter in text:
+        yield ord(letter)
+
+
+def test_coroutines_and_generators_give_their_values() -> None:
+    for function, expected in ((_later, "ab"), (_parts, "ab"), (_later_parts, [97, 98])):
+        run = gapwatch.eval(task="chat", metrics=[])(function).eval(_examples("ab"))
+        assert [example.output for example in run.examples] == [expected]
+
+
+def test_what_does_not_fit_is_refused_before_any_call() -> None:
+    for given, settings, told in (
+        ([Example("1", {"txt": "a"})], {}, "the keys of inputs are its arguments"),
+        (_examples("a"), {"stor": "x"}, "eval has no argument 'stor'"),
+        (_examples("a"), {"metrics": ["rag_faithfulness_llm_judge"]}, "no example has a context"),
+        (_examples("a"), {"use_case_overrides": {"risk": 1}}, "no key 'risk'"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            label.eval(given, **settings)
