@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import yaml
+
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.questions import QuestionDraft
@@ -211,14 +213,29 @@ def _question(q: QuestionDraft) -> tuple[Words, ...]:
 def _metrics(design: Design) -> Iterator[Block]:
     yield _title("Metrics")
     yield _table(
-        ("metric", "purpose", "concern", "better", "alert", "evidence"),
+        ("metric", "purpose", "claim, as in the portfolio", "concern", "better", "alert", "evidence"),
         (
-            (Code(m.name), _purpose(m), _spaced(m.concern), _better(m), _alert(m), _codes(m.evidence, 2))
+            (Code(m.name), _purpose(m), _claim(m), _spaced(m.concern), _better(m), _alert(m), _codes(m.evidence, 2))
             for m in design.metrics
             if m.source != "judge"
         ),
         "metrics",
     )
+
+
+def _claim(m: MetricDesign) -> Words:
+    """Return claim, condition and limit in the words of the portfolio."""
+    words: list[Inline] = [Code(_flow(m.claim))]
+    if m.when is not None and m.claim["form"] != "ratio":
+        words += [" when ", Code(_flow(m.when))]
+    if m.limit_place is not None:
+        words += [" limit from ", Code(str(m.limit_place))]
+    return tuple(words)
+
+
+def _flow(value: object) -> str:
+    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000)
+    return text.strip()
 
 
 def _better(m: MetricDesign) -> str:
