@@ -46,8 +46,8 @@ def evaluated(
 
     The function is returned itself, so that signature, coroutines, generators, exceptions and pickling are as before.
     `eval(dataset, baseline=None, metrics=None, metrics_preset=None, use_case_overrides=None)` returns an
-    `EvaluationRun`. It takes settings by name: `store`, `traces`, `portfolio` (paths), `component`, and `concurrency`, `timeout_seconds`,
-    `memory_mb`, `printed_bytes` of the calls.
+    `EvaluationRun`. It takes further settings by name: `store`, `traces`, `portfolio` (paths), `component`, and
+    `concurrency`, `timeout_seconds`, `memory_mb`, `printed_bytes` of the calls.
 
     Args:
         task: classification, chat, rag_qa or tool_calling, or the task of a metric of another package.
