@@ -43,6 +43,7 @@ class CodeGroups:
         self._units = {unit.key: unit for unit in units}
         self._material = material
         self._root = {key: key for key in self._units}
+        self._held = {key: [unit] for key, unit in sorted(self._units.items())}
         self._symbols = {s.id: s for s in material.graph.symbols}
         self._unit_of = {symbol: unit.key for unit in units for symbol in unit.symbols}
         self._called: dict[str, dict[str, list[CallEdge]]] = defaultdict(lambda: defaultdict(list))
@@ -83,6 +84,7 @@ class CodeGroups:
         roots = sorted({self._find(key) for key in keys})
         for root in roots[1:]:
             self._root[root] = roots[0]
+            self._held[roots[0]] += self._held.pop(root)
 
     def _by_path(self) -> dict[str, list[Unit]]:
         out: dict[str, list[Unit]] = defaultdict(list)
@@ -124,10 +126,11 @@ class CodeGroups:
         for external in self._material.graph.externals:
             if _GRAPH.search(external.dotted) or _TOOL_LOOP.search(external.dotted):
                 graphs[external.path].add(external.dotted)
+        by_path = self._by_path()
         for path, names in graphs.items():
             if not any(_GRAPH.search(name) for name in names):
                 continue
-            mine = [u for u in self._by_path().get(path, ()) if not self._is_way_in(u)]
+            mine = [u for u in by_path.get(path, ()) if not self._is_way_in(u)]
             asking = [u for u in mine if u.is_asking or u.job == "retrieval"]
             if any(_TOOL_LOOP.search(name) for name in names) or len(asking) < 2:
                 self._join(u.key for u in mine if not u.is_class or u.is_asking)
@@ -171,7 +174,7 @@ class CodeGroups:
         """Join helpers with the group of their file that calls them, or with the only one that they call."""
         for _ in range(6):
             is_changed = False
-            for members in self._members().values():
+            for members in [self._held[root] for root in sorted(self._held)]:
                 if all(self._is_free(unit) for unit in members):
                     target = self._owner_of(members)
                     if target is not None and target != self._find(members[0].key):
@@ -181,7 +184,7 @@ class CodeGroups:
                 return
 
     def _is_helper(self, root: str) -> bool:
-        return all(self._is_free(unit) for unit in self._members()[root])
+        return all(self._is_free(unit) for unit in self._held[root])
 
     def _join_parts(self) -> None:
         """Join private functions with the only group that calls them, and ways in with what they pass on to."""
@@ -202,12 +205,6 @@ class CodeGroups:
                     ]
                     if len(passed) == 1 and not self._is_way_in(self._units[passed[0]]):
                         self._join((key, passed[0]))
-
-    def _members(self) -> dict[str, list[Unit]]:
-        out: dict[str, list[Unit]] = defaultdict(list)
-        for key in sorted(self._units):
-            out[self._find(key)].append(self._units[key])
-        return dict(out)
 
     def _owner_of(self, members: list[Unit]) -> str | None:
         """Return the root of the group that a group of helpers belongs to, or None."""
@@ -234,8 +231,8 @@ class CodeGroups:
             plain = [
                 u for u in units if self._is_free(u) or (u.is_class and not u.hits and not u.jobs and not u.is_data)
             ]
-            members = self._members()
-            free = [u for u in plain if all(o in plain for o in members[self._find(u.key)])]
+            keys = {u.key for u in plain}
+            free = [u for u in plain if all(o.key in keys for o in self._held[self._find(u.key)])]
             self._join(u.key for u in free)
             roots = {self._find(u.key) for u in units if not u.is_module and (not u.is_class or self._has_work(u))}
             if free and len(roots) == 2 and self._find(free[0].key) in roots:
@@ -244,7 +241,8 @@ class CodeGroups:
             for unit in units:
                 if (unit.is_module or (unit.is_class and not self._has_work(unit))) and len(roots) == 1:
                     self._join((unit.key, next(iter(roots))))
-        for root, units in self._members().items():
+        for root in sorted(self._held):
+            units = self._held.get(root, [])
             # A few plain functions of another file are a part of the only group that calls them.
             callers = {self._find(k) for u in units for k in self._calling[u.key] if not self._units[k].is_module} - {
                 root

@@ -45,6 +45,8 @@ def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[S
     tried = (*body_of(s), *orelse_of(s))
     inside = list(statements(tried))
     made = [x for x in inside if x[0] == "assign" and value_of(x) is not None]
+    is_bound = any(handler_body(h) and handler_body(h)[-1][0] != "return" for h in handlers_of(s))
+    made = made if is_bound else []
     bound = {n for x in made if flowing_calls(subject, inside, value_of(x) or x) for n in _targets(x)}
     for handler in handlers_of(s):
         caught = text_of(caught_by(handler))
