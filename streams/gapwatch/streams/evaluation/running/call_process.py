@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import resource
+import select
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -60,9 +61,12 @@ def serve_calls(function: Callable[..., Any], connection: Connection, printed: i
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     _limit_memory(memory_bytes)
+    # Made once: the method `poll` of a connection makes one for each call, which costs more than a short call.
+    arrived = select.poll()
+    arrived.register(connection, select.POLLIN)
     with asyncio.Runner() as runner:
         while True:
-            while not connection.poll(_LOOK_SECONDS):
+            while not arrived.poll(_LOOK_SECONDS * 1_000):
                 if os.getppid() != parent:
                     os._exit(0)
             try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
+import select
 import signal
 import time
 import warnings
@@ -12,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import orjson
@@ -59,6 +60,8 @@ class _Caller:
             self.process.start()
         theirs.close()
         os.close(their_output)
+        self.arrived = select.poll()
+        self.arrived.register(self.connection, select.POLLIN)
         self.given: deque[tuple[int, int]] = deque()  # positions of examples, and bytes
         self.began = time.monotonic()
         self.printed_bytes = 0
@@ -121,7 +124,7 @@ class ExampleCalls:
     def _send(self, caller: _Caller, examples: Sequence[Example]) -> bool:
         index = self._queue[0]
         try:
-            data = bytes(ForkingPickler.dumps((index, dict(examples[index].inputs))))
+            data = pickle.dumps((index, dict(examples[index].inputs)))
         except Exception as error:  # inputs of any type, by the caller's own code
             self._queue.popleft()
             told = f"the inputs cannot be sent to another process: {error}"
@@ -164,7 +167,7 @@ class ExampleCalls:
 
     def _receive(self, caller: _Caller, examples: Sequence[Example]) -> None:
         try:
-            while caller.connection.poll():
+            while caller.arrived.poll(0):
                 result: CallResult = caller.connection.recv()
                 caller.given.popleft()
                 caller.began, caller.printed_bytes = time.monotonic(), 0
