@@ -21,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score_together
@@ -36,19 +35,14 @@ from gapwatch.scorers.slices.selection import (
     thinned_selection,
 )
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
-from gapwatch.sinks.reading.lane_commits import event_clocks, facet_names
-from gapwatch.sinks.store.outbox import outbox_step
-from gapwatch.sinks.store.recorded_selections import counted_since, selection_steps
-from gapwatch.sinks.store.registration import insert_policies
-from gapwatch.sinks.store.topics import DEAD_LETTERS_TOPIC
-from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from gapwatch.streams.pipeline.dead_letter_messages import dead_letter_messages
 from gapwatch.streams.pipeline.gathered_slices import GatheredSlices
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.observer import RequestTaker
+from gapwatch.streams.pipeline.partition_start import PartitionStart, read_start
 from gapwatch.streams.pipeline.regime import Regime
 from gapwatch.streams.pipeline.slice_pieces import MOST_TICKS, pieces, window_cuts
-from gapwatch.streams.pipeline.slice_writer import ScoredPiece, SliceWriter
+from gapwatch.streams.pipeline.slice_writer import PolicyRow, ScoredPiece, SliceWriter
 from gapwatch.streams.pipeline.thinning import PartitionThinning
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 from gapwatch.streams.sources.raw_slice import RawSlice
@@ -99,13 +93,13 @@ class _Entered:
         partition: State of its partition.
         records: The piece.
         selection: The selection in force.
-        steps: Step that stores the selection, if it is new.
+        recorded: Rows that record the selection, if it is new.
     """
 
     partition: _Partition
     records: RecordSlice
     selection: Selection
-    steps: Sequence[tuple[str, Step]]
+    recorded: Sequence[PolicyRow]
 
 
 @dataclass
@@ -234,41 +228,14 @@ class Pipeline:
         key = (raw.topic, raw.partition)
         known = self._partitions.get(key)
         if known is None or known.next_offset != raw.from_offset:
-            known = self._partitions[key] = self._recall(raw, regime)
+            window = self._thinning.window
+            start = read_start(self._store, LIVE, raw.topic, raw.partition, raw.from_offset, window)
+            known = self._partitions[key] = _started(start, raw.from_offset, self._thinning, regime)
         return known
-
-    def _recall(self, raw: RawSlice, regime: Regime) -> _Partition:
-        """Restore the state of a partition from the store."""
-        where = (LIVE, raw.topic, raw.partition)
-        position = self._store.position(*where)
-        if position is None:
-            thinning = PartitionThinning(self._thinning, raw.from_offset // self._thinning.window)
-            return _Partition(raw.from_offset, thinning, {}, FacetNames(), None, None, raw.from_offset, "")
-        window = max(0, position.to_offset - 1) // self._thinning.window
-        cursor = self._store.cursor()
-        try:
-            steps = selection_steps(cursor, *where)
-            counts = counted_since(cursor, *where, window * self._thinning.window)
-        finally:
-            cursor.close()
-        thinning = PartitionThinning(self._thinning, window, counts=counts)
-        # An earlier version may have stored times of the far future: what is beyond the present moves no clock.
-        clocks = event_clocks(self._store, *where, until=time.time())
-        names = facet_names(self._store, *where)
-        recalled = _Partition(raw.from_offset, thinning, clocks, names, None, None, raw.from_offset, "")
-        if steps:
-            rows, recalled.recorded = steps[-1].rows, steps[-1].policy
-            factors = recorded_factors(regime.portfolios, rows)
-            thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
-            recalled.judge_rates = {key[:2]: factor for key, factor in factors.items() if key[2] == EVALUATED}
-            recalled.sheds = recorded_shedding(regime.portfolios, rows)
-            is_same = {row["portfolio_sha"] for row in rows} == {portfolio.sha for portfolio in regime.portfolios}
-            recalled.regime = regime if is_same else None
-        return recalled
 
     def _enter(self, partition: _Partition, regime: Regime, records: RecordSlice, sheds: bool) -> _Entered:
         """Choose the selection for these records."""
-        steps: list[tuple[str, Step]] = []
+        recorded: Sequence[PolicyRow] = ()
         since = partition.thinning.enter(records.from_offset, regime.written)
         rates = self._throttle.rates
         is_other, is_load = partition.regime is not regime, partition.sheds is not sheds
@@ -283,9 +250,9 @@ class Pipeline:
             partition.selection = thinned_selection(regime.portfolios, {**partition.thinning.factors, **factors}, sheds)
             if partition.selection.id != partition.recorded:
                 partition.recorded = partition.selection.id
-                steps = [("policies", _policies_step(partition.selection, records, since, cause))]
+                recorded = _policy_rows(partition.selection, records, since, cause)
         assert partition.selection is not None
-        return _Entered(partition, records, partition.selection, steps)
+        return _Entered(partition, records, partition.selection, recorded)
 
     # --- on the writer thread
 
@@ -310,6 +277,21 @@ def _continued(records: RecordSlice, partition: _Partition, raw: RawSlice) -> Re
     return replace(records, clocks=clocks, names=partition.names)
 
 
+def _started(start: PartitionStart, from_offset: int, options: ThinningOptions, regime: Regime) -> _Partition:
+    """Return the scoring state of a partition from what the store knows of it."""
+    thinning = PartitionThinning(options, start.window, counts=dict(start.counts))
+    begun = _Partition(from_offset, thinning, start.clocks, start.names, None, None, from_offset, "")
+    if start.selection is not None:
+        rows, begun.recorded = start.selection.rows, start.selection.policy
+        factors = recorded_factors(regime.portfolios, rows)
+        thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
+        begun.judge_rates = {key[:2]: factor for key, factor in factors.items() if key[2] == EVALUATED}
+        begun.sheds = recorded_shedding(regime.portfolios, rows)
+        is_same = {row["portfolio_sha"] for row in rows} == {portfolio.sha for portfolio in regime.portfolios}
+        begun.regime = regime if is_same else None
+    return begun
+
+
 def _selection_id(entered: tuple[_Entered, deque[RecordSlice]]) -> str:
     return entered[0].selection.id
 
@@ -322,15 +304,9 @@ def _scored_pieces(regime: Regime, entered: Sequence[_Entered]) -> Iterator[Scor
     for one, scored in zip(entered, found, strict=True):
         one.partition.advance(scored)
         letters = dead_letter_messages(one.records, scored)
-        also = [*one.steps, *([outbox_step(DEAD_LETTERS_TOPIC, letters)] if letters else [])]
-        yield ScoredPiece(scored, also, {"score": seconds})
+        yield ScoredPiece(scored, {"score": seconds}, one.recorded, letters)
 
 
-def _policies_step(selection: Selection, records: RecordSlice, since: int, cause: str) -> Step:
+def _policy_rows(selection: Selection, records: RecordSlice, since: int, cause: str) -> list[PolicyRow]:
     where = {"lane": records.lane, "source_topic": records.topic, "source_partition": records.partition}
-    rows: list[dict[str, Any]] = [{**row, **where, "from_offset": since, "cause": cause} for row in selection.rows()]
-
-    def record(transaction: StoreTransaction) -> None:
-        insert_policies(transaction.con, rows, transaction.kept_at)
-
-    return record
+    return [{**row, **where, "from_offset": since, "cause": cause} for row in selection.rows()]

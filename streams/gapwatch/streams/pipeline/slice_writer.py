@@ -6,29 +6,53 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
+from gapwatch.sinks.store.outbox import OutboxRow, outbox_step
+from gapwatch.sinks.store.registration import insert_policies
+from gapwatch.sinks.store.topics import DEAD_LETTERS_TOPIC
+from gapwatch.sinks.store.transaction import Step, StoreTransaction
 from gapwatch.streams.pipeline.observer import ObserverGroup, PipelineObserver
 from gapwatch.streams.pipeline.store_thread import StoreThread
 from gapwatch.streams.pipeline.watch_protocol import LaneWatch, OpenWatch, Steps, unread_after
 from gapwatch.streams.sources.source_progress import SourceProgress
 from gapwatch.streams.sources.trace_source import OffsetProgress
 
+#: A row of the table `policies`, by column.
+PolicyRow = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class ScoredPiece:
-    """A scored slice that waits to be written.
+    """A scored slice that waits to be written: tables and rows only, which could come from another process.
 
     Attributes:
         scored: The slice.
-        also: Further steps of its transaction.
         seconds: Time of the earlier stages, by stage.
+        policies: Rows that record the selection from an offset on, if it is new.
+        dead_letters: Messages of the outbox.
     """
 
     scored: ScoredSlice
-    also: Steps = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    policies: Sequence[PolicyRow] = ()
+    dead_letters: Sequence[OutboxRow] = ()
+
+    def steps(self) -> Steps:
+        """Return the further steps of its transaction."""
+        found: list[tuple[str, Step]] = []
+        if self.policies:
+            found.append(("policies", partial(_record_policies, self.policies)))
+        if self.dead_letters:
+            found.append(outbox_step(DEAD_LETTERS_TOPIC, self.dead_letters))
+        return found
+
+
+def _record_policies(rows: Sequence[PolicyRow], transaction: StoreTransaction) -> None:
+    insert_policies(transaction.con, rows, transaction.kept_at)
 
 
 def _no_relay() -> None:
@@ -82,7 +106,7 @@ class SliceWriter:
         Raises:
             JobError: The store cannot be written; it has nothing of the slice.
         """
-        return self.write_slices([ScoredPiece(found, also)], now)
+        return self._write([(ScoredPiece(found), also)], now)
 
     def write_slices(self, pieces: Sequence[ScoredPiece], now: datetime) -> int:
         """Write slices of one lane in one transaction and return the number of the last commit.
@@ -94,26 +118,29 @@ class SliceWriter:
         Raises:
             JobError: The store cannot be written; it has nothing of the slices.
         """
+        return self._write([(piece, piece.steps()) for piece in pieces], now)
+
+    def _write(self, pieces: Sequence[tuple[ScoredPiece, Steps]], now: datetime) -> int:
         started = time.perf_counter()
         slices = self._taken(pieces, now)
         seq = self.store.write_slices(slices, now)
         seconds = (time.perf_counter() - started) / len(slices)
-        for (found, _), piece in zip(slices, pieces, strict=True):
+        for (found, _), (piece, _) in zip(slices, pieces, strict=True):
             self._observer.slice_stored(found, {**piece.seconds, "keep": seconds})
         if any(also or found.tables["judge_requests"].num_rows for found, also in slices):
             self._wake_relay()
         return seq
 
-    def _taken(self, pieces: Sequence[ScoredPiece], now: datetime) -> list[tuple[ScoredSlice, Steps]]:
+    def _taken(self, pieces: Sequence[tuple[ScoredPiece, Steps]], now: datetime) -> list[tuple[ScoredSlice, Steps]]:
         """Run the detectors on each slice; return the slices with all further steps."""
         if self._watch is None:
-            return [(piece.scored, piece.also) for piece in pieces]
+            return [(piece.scored, steps) for piece, steps in pieces]
         ends = self._progress.known_ends()
         slices: list[tuple[ScoredSlice, Steps]] = []
-        for number, piece in enumerate(pieces, start=1):
-            unread = unread_after([one.scored for one in pieces[:number]], self.store, ends)
+        for number, (piece, steps) in enumerate(pieces, start=1):
+            unread = unread_after([one.scored for one, _ in pieces[:number]], self.store, ends)
             taken = self._watch.take(piece.scored, now, unread, is_last=number == len(pieces))
-            slices.append((taken.scored, (*piece.also, *taken.steps)))
+            slices.append((taken.scored, (*steps, *taken.steps)))
         return slices
 
     def save(self) -> None:
