@@ -104,11 +104,14 @@ class JudgeRequest:
     @property
     def id(self) -> str:
         """Digest of the identity of the verdict's row; the same whenever the record is read again."""
-        identity = (
+        return self.id_of(self.judge)
+
+    def id_of(self, judge: str) -> str:
+        """Return the id of the same question to another judge of the metric."""
+        return request_id(
             self.lane, self.source_topic, self.source_partition, self.source_offset, self.span_index, self.metric,
-            self.metric_version, self.judge,
+            self.metric_version, judge,
         )  # fmt: skip
-        return hashlib.sha256(orjson.dumps(identity)).hexdigest()[:32]
 
     @property
     def question(self) -> tuple[str, str, str]:
@@ -143,6 +146,11 @@ class JudgeRequest:
         if isinstance(request, OversizeRequest):
             raise ValueError("not a judge request, only the size of one")
         return request
+
+
+def request_id(*identity: str | int) -> str:
+    """Return the id of a request: a digest of its lane, topic, partition, offset, span, metric, version and judge."""
+    return hashlib.sha256(orjson.dumps(identity)).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

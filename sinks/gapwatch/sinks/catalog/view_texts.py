@@ -68,10 +68,10 @@ VIEW_TEXTS: dict[str, tuple[str, str]] = {
         evidence: Lines of code and facts behind the claim, JSON.
         direction: Which direction is better, and who says so, JSON.
         row_evidence: Evidence of this row alone, JSON: a judge's justification and its model.
-        overridden: True if a person set the outcome.
+        overridden: True if a person, or a judge that was asked again, set the outcome.
         scored_outcome: Outcome before any override.
-        override_why: Reason of the person.
-        override_by: Name of the person.
+        override_why: Reason of the person, or justification of the judge that was asked again.
+        override_by: Name of the person, or `judge retry`.
         override_at: Time of the override, UTC.
         kept_at""",
     ),

@@ -1,7 +1,8 @@
 """Closes judge requests: verdicts become rows, ticks and ledger entries, and waiting composites are decided.
 
 The first judgement of a request closes it; later ones are dropped and counted. A span of an ensemble closes with its
-last member, a unit with its last span. Open requests are read from the store, so that a restart continues.
+last member, a unit with its last span. Open requests are read from the store, so that a restart continues. The verdict
+of a retry changes no count: it overrides the row of the error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step
 from gapwatch.sinks.verdicts.judged_record import JudgedRecord
+from gapwatch.sinks.verdicts.retries import RetriedVotes, is_retry
 from gapwatch.sinks.verdicts.verdict_batch import VERDICTS_TOPIC, VerdictBatch
 
 RecordKey = tuple[str, str, int, int]
@@ -58,6 +60,7 @@ class JudgeClosing:
         self._keep: WriteSlice = keep or store.write_slice
         self._records: dict[RecordKey, JudgedRecord] = {}
         self._record_of: dict[str, RecordKey] = {}
+        self._retries: dict[str, JudgeRequest] = {}
         self._triples: dict[tuple[Any, ...], tuple[str, str, str]] = {}
         self._seen_seq = 0
         self._unbooked: list[Judgement] = []
@@ -84,6 +87,10 @@ class JudgeClosing:
         finally:
             cursor.close()
         for id_, value, state, score, position, kept_at in rows:
+            if is_retry(id_):
+                if state is None:
+                    self._retries[id_] = JudgeRequest.from_json(value).without_inputs()
+                continue
             record = self._take(id_, JudgeRequest.from_json(value), kept_at)
             if state is not None:
                 record.votes[id_] = (state, score, position)
@@ -102,7 +109,10 @@ class JudgeClosing:
         finally:
             cursor.close()
         for seq, id_, value in rows:
-            self._take(id_, JudgeRequest.from_json(value), time.time())
+            if is_retry(id_):
+                self._retries[id_] = JudgeRequest.from_json(value).without_inputs()
+            else:
+                self._take(id_, JudgeRequest.from_json(value), time.time())
             self._seen_seq = max(self._seen_seq, seq)
 
     def _take(self, id_: str, request: JudgeRequest, asked_at: float) -> JudgedRecord:
@@ -119,7 +129,8 @@ class JudgeClosing:
     @property
     def pending(self) -> int:
         """Number of open requests."""
-        return sum(len(record.requests) - len(record.votes) for record in self._records.values())
+        waiting = sum(len(record.requests) - len(record.votes) for record in self._records.values())
+        return waiting + len(self._retries)
 
     @property
     def oldest_at(self) -> float | None:
@@ -128,6 +139,8 @@ class JudgeClosing:
 
     def is_open(self, id_: str) -> bool:
         """Return whether a request still waits for its first judgement."""
+        if id_ in self._retries:
+            return True
         key = self._record_of.get(id_)
         return key is not None and id_ not in self._records[key].votes
 
@@ -186,6 +199,8 @@ class JudgeClosing:
             batch.book(dropped, None)
 
     def _lane_if_open(self, id_: str) -> str | None:
+        if id_ in self._retries:
+            return self._retries[id_].lane
         return self._record_of[id_][0] if self.is_open(id_) else None
 
     def _close_lane(
@@ -197,18 +212,26 @@ class JudgeClosing:
         try:
             self._book_dropped(batch)
             for judgement in judgements:
-                batch.add(self._records[self._record_of[judgement.id]], judgement)
+                if judgement.id not in self._retries:
+                    batch.add(self._records[self._record_of[judgement.id]], judgement)
+            again = [judgement for judgement in judgements if judgement.id in self._retries]
+            votes = self._votes(again)
+            for judgement in again:
+                batch.add_retry(self._retries[judgement.id], judgement, votes)
             position = self._store.position(lane, VERDICTS_TOPIC, 0)
             start = 0 if position is None else position.to_offset
             scored = batch.scored(start, len(judgements))
             self._keep(scored, closed_at, [*also, ("judge_closed", batch.write)])
         except BaseException:
             # Drop the computed state: the store has the true one.
-            self._records, self._record_of = {}, {}
+            self._records, self._record_of, self._retries = {}, {}, {}
             self._load()
             raise
         self._unbooked.clear()
         closed.closed += len(judgements)
+        for judgement in again:
+            closed.requests[judgement.id] = self._retries.pop(judgement.id)
+        judgements = [judgement for judgement in judgements if not is_retry(judgement.id)]
         for judgement in judgements:
             closed.requests[judgement.id] = self._records[self._record_of[judgement.id]].requests[judgement.id]
         for (metric, state), n in batch.states.items():
@@ -216,6 +239,21 @@ class JudgeClosing:
         for key in {self._record_of[judgement.id] for judgement in judgements}:
             if self._records[key].is_done:
                 self._expire(key)
+
+    def _votes(self, again: Sequence[Judgement]) -> RetriedVotes:
+        """Return the stored answers of every member of the ensembles that retries belong to."""
+        asked = [self._retries[judgement.id] for judgement in again]
+        ids = {request.id_of(judge) for request in asked if len(request.members) > 1 for judge in request.members}
+        votes = RetriedVotes()
+        if ids:
+            rows = self._store.query(
+                """SELECT id, state, score, position FROM internal.judge_closed
+                WHERE split_part(id, '-', 1) IN (SELECT unnest(?)) ORDER BY seq""",
+                [sorted(ids)],
+            )
+            for id_, *vote in rows:
+                votes.take(id_, *vote)
+        return votes
 
 
 _LAST_TRIPLES = """SELECT lane, pipeline, environment, metric, metric_version, judge,

@@ -18,6 +18,7 @@ from gapwatch.sinks.store.row_inserts import insert_rows
 from gapwatch.sinks.store.transaction import StoreTransaction
 from gapwatch.sinks.verdicts.judge_rows import composite_row, ensemble_row, judge_row, series_epoch
 from gapwatch.sinks.verdicts.judged_record import JudgedRecord, MetricKey
+from gapwatch.sinks.verdicts.retries import DECIDED, RetriedVotes, insert_retried, retried_override
 from gapwatch.sinks.verdicts.verdict_ticks import VerdictTicks
 
 #: Source of the slices that hold verdicts. Its offsets number the judgements of a lane.
@@ -54,6 +55,7 @@ class VerdictBatch:
         self._closed: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._annotations: list[tuple[Any, ...]] = []
+        self._overrides: dict[str, dict[str, Any]] = {}
         self._ledger: Counter[tuple[str, int, str, str, str]] = Counter()
         self.states: Counter[tuple[str, str]] = Counter()
 
@@ -69,6 +71,30 @@ class VerdictBatch:
         key = (request.span_index, request.metric)
         if record.is_closed(key):
             self._close_span(record, key, judgement)
+
+    def add_retry(self, request: JudgeRequest, judgement: Judgement, votes: RetriedVotes) -> None:
+        """Close a request that was asked again: its verdict overrides the row of the error, and no count changes.
+
+        The row of an ensemble is overridden where it had no decision and now has one. A further error, or a request
+        that the budget sheds, changes nothing but the cost.
+        """
+        self._closed.append((judgement.id, judgement.state, judgement.score, judgement.position))
+        self.book(judgement, request)
+        self.states[request.metric, judgement.state] += 1
+        votes.take(judgement.id, judgement.state, judgement.score, judgement.position)
+        if judgement.state != "error" and not judgement.state.startswith("shed_"):
+            decided = (judgement.state, judgement.score, judgement.band)
+            self._override(request, request.judge, judgement, decided)
+        if len(request.members) > 1:
+            before, now = votes.decisions(request)
+            if before[0] not in DECIDED and now[0] in DECIDED:
+                self._override(request, ENSEMBLE, judgement, (*now, None))
+
+    def _override(
+        self, request: JudgeRequest, judge: str, judgement: Judgement, decided: tuple[str, float | None, str | None]
+    ) -> None:
+        # One for each row: of several members that answer in one batch, the last decision counts.
+        self._overrides[request.id_of(judge)] = retried_override(request, judge, judgement, self._at, *decided)
 
     def book(self, judgement: Judgement, request: JudgeRequest | None) -> None:
         """Record the cost of a judgement; `request` is None for one that came too late, whose request is not known."""
@@ -187,6 +213,7 @@ class VerdictBatch:
         insert_rows(con, "judge_closed", _CLOSED_COLUMNS, [(seq, *row) for row in self._closed])
         insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, transaction.kept_at) for row in self._calls])
         insert_rows(con, "annotations", ("at", "pipeline", "text", "by"), self._annotations)
+        insert_retried(con, list(self._overrides.values()))
 
 
 def judge_key(request: JudgeRequest) -> tuple[Any, ...]:

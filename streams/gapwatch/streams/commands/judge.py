@@ -13,7 +13,7 @@ import orjson
 from gapwatch.scorers.command_line import SuggestingGroup
 from gapwatch.scorers.errors import JobError
 from gapwatch.sinks.api.store_address import StorePlace
-from gapwatch.sinks.commands.options import reading, store_file, store_option
+from gapwatch.sinks.commands.options import decide_on, reading, store_file, store_option, user_name
 
 if TYPE_CHECKING:
     from gapwatch.scorers.judges.agreement import Estimate
@@ -62,6 +62,37 @@ def judge_store_command(store: StorePlace, judges: Path, patience: float) -> Non
         raise JobError(
             f"{result.left} requests are still pending, because a provider is down; run the command again to continue"
         )
+
+
+@judge_command.command("retry")
+@store_option
+@click.option(
+    "--where", "where", multiple=True, required=True, metavar="NAME=VALUE",
+    help="Which errors: reason=, metric=, judge= or since= (2h, 7d, a time); repeat it to narrow the choice.",
+)  # fmt: skip
+@click.option(
+    "--by", default=None, metavar="NAME", help="Your name, stored with the decision. Default: your user name."
+)
+def retry_command(store: StorePlace, where: tuple[str, ...], by: str | None) -> None:
+    """Ask judges again what ended as an error; prints counts, the expected cost and the budgets as JSON.
+
+    The requests wait then, as new ones do: the judges of a run answer those of its traffic, `gapwatch judge run` all.
+    A new verdict overrides the row, which stays; rates, the ledger and alerts keep the error, because they count a
+    trace once. The store may be in use.
+    """
+    from datetime import UTC, datetime
+
+    from gapwatch.sinks.verdicts.retries import RETRY_PATH, Retry
+
+    said = {"where": list(where), "by": by or user_name()}
+    retry = Retry.read(said)  # report a bad condition before the store is opened
+    _write(
+        decide_on(
+            store,
+            lambda opened: retry.apply(opened, datetime.now(UTC)),
+            lambda reader: reader.post(RETRY_PATH, said),
+        )
+    )
 
 
 @judge_command.command("rerun")

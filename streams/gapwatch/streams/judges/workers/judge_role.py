@@ -17,6 +17,7 @@ from gapwatch.sinks.store.overrides import override_posts
 from gapwatch.sinks.verdicts.agreement import kappas
 from gapwatch.sinks.verdicts.call_counts import SECONDS_BOUNDS
 from gapwatch.sinks.verdicts.intake import VerdictIntake
+from gapwatch.sinks.verdicts.retries import retry_posts
 from gapwatch.streams.judges.calls.prices import caps_of
 from gapwatch.streams.judges.models.model_maker import ModelAccess
 from gapwatch.streams.judges.settings import JudgeSettings
@@ -79,7 +80,7 @@ class JudgeRole:
         self.reader: ScoredReader | None = None
         if kafka is not None:
             self.reader = ScoredReader(kafka, self._read_up_to, self._take, self.intake.samples.breakers)
-        service.offer({**self.intake.posts(), **override_posts(store)})
+        service.offer({**self.intake.posts(), **override_posts(store), **retry_posts(store)})
 
     async def run(self) -> None:
         """Answer requests, and store verdicts from elsewhere, until cancelled."""
