@@ -133,7 +133,7 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
                 f"prompt at {place} says about it?",
                 inputs=["input", f"output#/{key}"],
                 concern="quality",
-                failure=f"a wrong {key}",
+                failure=f"wrong {key}",
             )
         )
     if asked or not out:
