@@ -299,7 +299,13 @@ MUTANTS = [
         "return total if",
         "trace-cost-too-large-for-a-double",
     ),
-    Mutant("no-time-is-wrong-type", "row_values", "return NO_TIME if", "return WRONG_TYPE if", "latency-no-start"),
+    Mutant(
+        "no-time-is-wrong-type",
+        "row_values",
+        "return NO_TIME if start is None or end is None else _finite(end - start)",
+        "return WRONG_TYPE if start is None or end is None else _finite(end - start)",
+        "latency-no-start",
+    ),
     Mutant(
         "odd-usage-is-absent",
         "row_values",
