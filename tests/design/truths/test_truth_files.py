@@ -31,7 +31,9 @@ FORM = {
     "wants": "id component what better",
     "unwanted": "what why",
 }
-LINE, SYMBOL = re.compile(r"[\w./-]+\.py:[1-9]\d*"), re.compile(r"[\w./-]+\.py::[A-Za-z_][\w.]*")
+#: A prompt may stand in a template of its own.
+LINE = re.compile(r"[\w./-]+\.(?:py|jinja):[1-9]\d*")
+SYMBOL = re.compile(r"[\w./-]+\.py::[A-Za-z_][\w.]*")
 
 
 def _read(path: Path) -> dict[str, Any]:
