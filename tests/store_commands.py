@@ -31,4 +31,5 @@ DECIDING: list[list[str]] = [
     ["annotate", "deploy v12", "--by", "maria"],
     ["override", "ROW", "--outcome", "pass", "--why", "it is right", "--by", "maria"],
     ["accept", "no-such-alert", "--by", "maria"],
+    ["judge", "retry", "--where", "reason=no_such_reason", "--by", "maria"],
 ]

@@ -107,3 +107,35 @@ def test_a_wrong_configuration_is_refused_with_what_to_write(changed: Any, told:
 
     assert ran.status == 2
     assert told in ran.err
+
+
+PORTFOLIO = """
+gapwatch: 1
+portfolio: tickets
+version: 1
+pipeline: classification_app
+components: [{id: app, kind: llm}]
+metrics:
+  - name: named_in_reference
+    component: app
+    purpose: "the label is part of the reference"
+    claim: {form: check, field: output, substring_of: attributes.reference}
+"""
+
+
+def test_a_store_of_an_evaluation_with_references_answers_every_reader(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(PORTFOLIO)
+    store, found = tmp_path / "s.duckdb", tmp_path / "run.json"
+    config = _config(tmp_path, "classification", portfolio="p.yaml", gate={})
+
+    refused = gapwatch("check", tmp_path / "p.yaml")
+    ran = gapwatch("eval", config, "--store", store, "--json", found)
+
+    told = " ".join((refused.err + refused.out).split())  # wrapped to the width of the terminal
+    assert (refused.status, "in the configuration of gapwatch eval" in told) == (2, True)
+    assert ran.status == 0, ran.err
+    lane = json.loads(found.read_text())["lane"]
+    assert "named_in_reference" in gapwatch("rates", "--store", store, "--lane", lane).out
+    for words in (["rates", "--ratios"], ["alerts", "--watched"], ["ledger"], ["gaps"], ["judge", "agreement"]):
+        read_again = gapwatch(*words, "--store", store)
+        assert (read_again.status, "offline evaluation" in read_again.err) == (0, False), (words, read_again.err)

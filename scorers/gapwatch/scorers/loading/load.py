@@ -88,6 +88,22 @@ def _bytes(path: str | Path) -> bytes:
         raise PortfolioError([Problem(str(path), None, "", f"cannot be read: {error.strerror or error}")]) from None
 
 
+def parse_stored_portfolio(
+    text: str | bytes, file: str = "<portfolio of the store>", facts: Iterable[Fact] = ()
+) -> Portfolio:
+    """Parse a portfolio of a store, which was checked when it was registered; that of an evaluation has references.
+
+    Args:
+        text: The YAML.
+        file: Name for error messages.
+        facts: Further facts, with those of the portfolio.
+
+    Raises:
+        PortfolioError: The portfolio is invalid.
+    """
+    return parse_portfolio(text, file, facts, with_references=True)
+
+
 def _parse(text: str | bytes, file: str, further: tuple[Fact, ...], with_references: bool) -> Portfolio:
     root, problems = read_yaml(text, file)
     raw = root.value

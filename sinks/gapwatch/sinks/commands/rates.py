@@ -107,14 +107,14 @@ def _ratios(
     values: list[Any],
 ) -> list[dict[str, Any]]:  # fmt: skip
     # Imported here: --help answers without loading DuckDB.
-    from gapwatch.scorers.loading.load import parse_portfolio
+    from gapwatch.scorers.loading.load import parse_stored_portfolio
     from gapwatch.sinks.reading.query_answer import ask
     from gapwatch.sinks.reading.ratio_sums import ratio_rows, ratios_of
 
     last = "QUALIFY row_number() OVER (PARTITION BY pipeline ORDER BY first_seen_at DESC, version DESC) = 1"
     rows: list[dict[str, Any]] = []
     for known in ask(con, f"SELECT yaml, portfolio FROM portfolios {last} ORDER BY pipeline").objects():
-        for ratio in ratios_of(parse_portfolio(known["yaml"], f"<portfolio {known['portfolio']} of the store>")):
+        for ratio in ratios_of(parse_stored_portfolio(known["yaml"], f"<portfolio {known['portfolio']} of the store>")):
             if component in (None, ratio.component) and metric in (None, ratio.metric):
                 rows += ratio_rows(con, ratio, period, where, values)
     return rows

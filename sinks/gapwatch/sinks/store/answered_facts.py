@@ -8,7 +8,7 @@ from datetime import datetime
 import duckdb
 
 from gapwatch.scorers.loading.facts_file import merge_facts
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.author import names_person
 from gapwatch.scorers.portfolio.fact import Fact
 from gapwatch.scorers.portfolio.portfolio import Portfolio
@@ -57,4 +57,4 @@ def answered(portfolio: Portfolio, facts: Iterable[Fact]) -> Portfolio:
     facts = tuple(facts)
     if not facts:
         return portfolio
-    return parse_portfolio(portfolio.text, portfolio.portfolio, merge_facts(portfolio.facts, facts))
+    return parse_stored_portfolio(portfolio.text, portfolio.portfolio, merge_facts(portfolio.facts, facts))

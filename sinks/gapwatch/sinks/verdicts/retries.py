@@ -21,7 +21,7 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.ensemble import ENSEMBLE, Vote, decide
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.request import JudgeRequest, request_id
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.author import names_person
 from gapwatch.sinks.reading.since import parse_since
 from gapwatch.sinks.store.row_inserts import insert_row
@@ -188,7 +188,7 @@ def _budgets(store: Store, shas: Sequence[str], at: datetime) -> list[dict[str, 
     found = {}
     texts = store.query("SELECT DISTINCT yaml FROM portfolios WHERE portfolio_sha IN (SELECT unnest(?))", [list(shas)])
     for (text,) in texts:
-        portfolio = parse_portfolio(text)
+        portfolio = parse_stored_portfolio(text)
         cap = portfolio.budget.judge_usd_per_week if portfolio.budget is not None else None
         caps = Caps({} if cap is None else {portfolio.portfolio: cap}, {})
         left = JudgeMoney(store, caps).left(portfolio.portfolio, "", week_of(at))

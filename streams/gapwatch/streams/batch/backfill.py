@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import StoreHeldError, UsageError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import score
 from gapwatch.scorers.scoring.scorer_host import ScorerHost
@@ -183,7 +183,7 @@ class Backfill:
                 f"the store {self._live} does not have the portfolio {sha[:12]} that the live run scored by; give the "
                 "portfolio with --portfolio"
             )
-        return parse_portfolio(text, f"<portfolio {sha[:12]} of the store>")
+        return parse_stored_portfolio(text, f"<portfolio {sha[:12]} of the store>")
 
     def _score(self, store: Store, raw: RawSlice, steps: Sequence[SelectionStep]) -> None:
         for records in pieces(raw, self._options.lane, [step.from_offset for step in steps]):

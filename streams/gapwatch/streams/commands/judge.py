@@ -44,7 +44,7 @@ def judge_store_command(store: StorePlace, judges: Path, patience: float) -> Non
 
     Prints counts, errors and costs as JSON. Exit status 1: requests are left, because a provider is down.
     """
-    from gapwatch.scorers.loading.load import parse_portfolio
+    from gapwatch.scorers.loading.load import parse_stored_portfolio
     from gapwatch.sinks.reading.stored_portfolios import portfolio_texts
     from gapwatch.sinks.store.store import Store
     from gapwatch.streams.judges.models.model_maker import model_access
@@ -55,7 +55,7 @@ def judge_store_command(store: StorePlace, judges: Path, patience: float) -> Non
     access = model_access(load_judge_settings(judges))
     with Store.open(file) as opened:
         with closing(opened.cursor()) as cursor:
-            portfolios = [parse_portfolio(text, with_references=True) for text in portfolio_texts(cursor)]
+            portfolios = [parse_stored_portfolio(text) for text in portfolio_texts(cursor)]
         result = judge_store(opened, portfolios, access, patience_seconds=patience)
     _write(result.as_json())
     if result.left:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from gapwatch.scorers.errors import UsageError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.sinks.api.access import ApiOptions
 from gapwatch.sinks.api.finished_store import FinishedStore
 from gapwatch.sinks.api.server import ApiServer
@@ -41,7 +41,7 @@ class FinishedPage:
         try:
             lanes = self._store.lanes()
             with closing(self._store.cursor()) as cursor:
-                portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
+                portfolios = [parse_stored_portfolio(text) for text in latest_portfolio_texts(cursor)]
             if lane is not None and lane not in lanes:
                 raise UsageError(f"the store {path} has no lane {lane!r}; it has {', '.join(lanes) or 'none'}")
             self.lane = lane or (lanes[0] if lanes else "live")

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
 from gapwatch.sinks.incidents.incident_query import incident_row
@@ -107,7 +107,7 @@ class ShiftWatch:
         cursor = store.cursor()
         try:
             if portfolios is None:
-                portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
+                portfolios = [parse_stored_portfolio(text) for text in latest_portfolio_texts(cursor)]
             found = last_detectors(cursor, lane)
         finally:
             cursor.close()

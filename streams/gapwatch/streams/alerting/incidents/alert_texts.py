@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from gapwatch.scorers.errors import PortfolioError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.scoring.redaction import Redactor
 from gapwatch.sinks.reading.example_rows import first_rows_without_text
 from gapwatch.sinks.reading.json_values import read_json
@@ -84,6 +84,6 @@ def _redactor(con: StoreReader, sha: str) -> Redactor | None:
     """Return the redactor of a recorded portfolio; None if this program cannot read it, and so cannot redact."""
     text = portfolio_text(con, sha)
     try:
-        return None if text is None else Redactor(parse_portfolio(text).redact)
+        return None if text is None else Redactor(parse_stored_portfolio(text).redact)
     except PortfolioError:
         return None

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from gapwatch.scorers.errors import UsageError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.stored_portfolios import latest_portfolio_texts
 from gapwatch.sinks.store.decisions import HumanDecision
@@ -98,7 +98,7 @@ class OfflineWatches:
             return
         with closing(self._store.cursor()) as cursor:
             lanes = lanes_with_detectors(cursor)
-            self._portfolios = [parse_portfolio(text) for text in latest_portfolio_texts(cursor)]
+            self._portfolios = [parse_stored_portfolio(text) for text in latest_portfolio_texts(cursor)]
         self._open = {lane: ShiftWatch.open(self._store, None, lane) for lane in lanes}
 
     def of(self, lane: str) -> ShiftWatch | None:

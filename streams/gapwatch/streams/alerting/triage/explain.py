@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gapwatch.scorers.command_line import program_name
 from gapwatch.scorers.errors import PortfolioError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
@@ -343,6 +343,6 @@ def stored_portfolio(con: StoreReader, pipeline: str) -> Portfolio | None:
     """Return the latest portfolio of a pipeline in the store; None where this program cannot read it."""
     text = latest_portfolio_text(con, pipeline)
     try:
-        return None if text is None else parse_portfolio(text)
+        return None if text is None else parse_stored_portfolio(text)
     except PortfolioError:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from gapwatch.scorers.errors import PortfolioError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.claim import RatioClaim
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
@@ -89,7 +89,7 @@ def _foreign_text(foreign: int, pipelines: list[str]) -> str:
 def _readable(text: str) -> Portfolio | None:
     """Return a stored portfolio; None, with a warning, for one that this version of the program refuses."""
     try:
-        return parse_portfolio(text, "<portfolio of the store>")
+        return parse_stored_portfolio(text)
     except PortfolioError as error:
         more = f" and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
         print_note(

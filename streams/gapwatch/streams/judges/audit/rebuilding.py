@@ -12,7 +12,7 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.chat_model import ChatCall
 from gapwatch.scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt, request_sha, template_sha
 from gapwatch.scorers.judges.request import JudgeRequest
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.plan.plan import compile_plan
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
@@ -73,7 +73,7 @@ class Rebuilder:
             text = self._archive.portfolio_text(sha)
             if text is None:
                 raise UsageError(f"{place}: the store has no portfolio {sha[:12]}")
-            portfolio = parse_portfolio(text, with_references=True)
+            portfolio = parse_stored_portfolio(text)
             self._scorers[sha] = (portfolio, Scorer(compile_plan([_judged_only(portfolio)])))
         return self._scorers[sha]
 

@@ -10,7 +10,7 @@ import orjson
 
 from gapwatch.publisher.back_off import BackOff
 from gapwatch.scorers.errors import JobError
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.stored_portfolios import PORTFOLIO_BY_SHA
 from gapwatch.sinks.verdicts.budget_leases import Grant, Lease, Settlements
@@ -64,7 +64,7 @@ class StoreClient:
     async def portfolio(self, sha: str) -> Portfolio | None:
         """Return the portfolio of a sha; None if the store does not have it."""
         rows = await self._post("/v1/query", {"sql": PORTFOLIO_BY_SHA, "parameters": [sha], "format": "json"})
-        return parse_portfolio(rows[0]["yaml"]) if rows else None
+        return parse_stored_portfolio(rows[0]["yaml"]) if rows else None
 
     async def close(self) -> None:
         """Close the connection."""

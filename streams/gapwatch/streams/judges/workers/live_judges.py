@@ -19,7 +19,7 @@ from typing import TypeVar
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.request import JudgeRequest
-from gapwatch.scorers.loading.load import parse_portfolio
+from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.stored_portfolios import portfolio_texts
 from gapwatch.sinks.store.store import Store
@@ -86,7 +86,7 @@ class LiveJudges:
             texts = portfolio_texts(cursor)
         for text in texts:
             try:
-                portfolio = parse_portfolio(text)
+                portfolio = parse_stored_portfolio(text)
                 self._prices |= self._known_prices([portfolio])
             except UsageError as error:
                 log.warning("requests of an earlier portfolio stay pending: %s", error)
