@@ -169,6 +169,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "traces.jsonl").write_text(json.dumps(_envelope()) + "\n")
     (folder / "portfolio.yaml").write_text(_blocks("yaml")[0])
+    shutil.copy(ROOT / "tests" / "data" / "otlp" / "oi-langchain-agent.jsonl.gz", folder / "spans.jsonl.gz")
     ran = gapwatch(
         "replay", TRACES / "airline_qwen2.5-7b.jsonl.gz", "--portfolio", AIRLINE / "portfolio.yaml", "--store",
         folder / "S", "--quiet",

@@ -1,4 +1,4 @@
-"""Where scoring of a partition continues: all that it needs of the store, as one value that can travel with a slice."""
+"""The point where scoring of a partition continues: all that it needs of the store, as one value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gapwatch.sinks.store.store import Store
 
 @dataclass(frozen=True)
 class PartitionStart:
-    """What a store knows of a partition.
+    """State of a partition in a store.
 
     Attributes:
         window: Number of the thinning window of the last stored record; of the first record where nothing is stored.

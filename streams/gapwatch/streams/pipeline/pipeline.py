@@ -280,16 +280,17 @@ def _continued(records: RecordSlice, partition: _Partition, raw: RawSlice) -> Re
 def _started(start: PartitionStart, from_offset: int, options: ThinningOptions, regime: Regime) -> _Partition:
     """Return the scoring state of a partition from what the store knows of it."""
     thinning = PartitionThinning(options, start.window, counts=dict(start.counts))
-    begun = _Partition(from_offset, thinning, start.clocks, start.names, None, None, from_offset, "")
-    if start.selection is not None:
-        rows, begun.recorded = start.selection.rows, start.selection.policy
-        factors = recorded_factors(regime.portfolios, rows)
-        thinning.factors = {key: factor for key, factor in factors.items() if key[2] != EVALUATED}
-        begun.judge_rates = {key[:2]: factor for key, factor in factors.items() if key[2] == EVALUATED}
-        begun.sheds = recorded_shedding(regime.portfolios, rows)
-        is_same = {row["portfolio_sha"] for row in rows} == {portfolio.sha for portfolio in regime.portfolios}
-        begun.regime = regime if is_same else None
-    return begun
+    if start.selection is None:
+        return _Partition(from_offset, thinning, start.clocks, start.names, None, None, from_offset, "")
+    rows = start.selection.rows
+    factors = recorded_factors(regime.portfolios, rows)
+    thinning = replace(thinning, factors={key: factor for key, factor in factors.items() if key[2] != EVALUATED})
+    is_same = {row["portfolio_sha"] for row in rows} == {portfolio.sha for portfolio in regime.portfolios}
+    return _Partition(
+        from_offset, thinning, start.clocks, start.names, regime if is_same else None, None, from_offset,
+        start.selection.policy, {key[:2]: factor for key, factor in factors.items() if key[2] == EVALUATED},
+        recorded_shedding(regime.portfolios, rows),
+    )  # fmt: skip
 
 
 def _selection_id(entered: tuple[_Entered, deque[RecordSlice]]) -> str:
