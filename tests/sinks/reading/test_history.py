@@ -307,7 +307,7 @@ def test_an_interrupt_that_comes_before_the_query_has_begun_ends_it_too() -> Non
     def query_later() -> None:
         time.sleep(0.2)  # until the main thread waits for the result
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        reader.is_interrupted.wait()
+        reader.is_interrupted.wait(60)
         reader.con.execute(ENDLESS)
 
     def give_up() -> None:
