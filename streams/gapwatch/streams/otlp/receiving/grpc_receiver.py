@@ -7,9 +7,6 @@ The messages pass as bytes: whoever stores them decodes them, as those of HTTP. 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,8 +23,8 @@ from gapwatch.streams.otlp.receiving.intake import (
     RefusedRequestError,
     Signal,
 )
+from gapwatch.streams.otlp.receiving.server_thread import ServerThread
 
-log = logging.getLogger("gapwatch.otlp")
 
 _SERVICES = {
     "opentelemetry.proto.collector.trace.v1.TraceService": Signal.TRACES,
@@ -56,11 +53,7 @@ class GrpcReceiver:
     def __init__(self, at: OtlpAddress, intake: OtlpIntake) -> None:
         self._at, self._intake = at, intake
         self._port = at.port
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._thread: threading.Thread | None = None
-        self._started = threading.Event()
-        self._failure: BaseException | None = None
+        self._server = ServerThread("otlp-grpc", self._serve)
 
     @property
     def address(self) -> str:
@@ -74,33 +67,13 @@ class GrpcReceiver:
         Raises:
             UsageError: The server cannot listen on the address.
         """
-        self._thread = threading.Thread(target=self._run, name="otlp-grpc", daemon=True)
-        self._thread.start()
-        self._started.wait()
-        if self._failure is not None:
-            raise self._failure
+        self._server.start()
 
     def stop(self, seconds: float = 3.0) -> bool:
         """Stop listening, after the requests under way are answered; False if that took longer than `seconds`."""
-        if self._loop is None or self._stopping is None or self._thread is None:
-            return True
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(timeout=seconds)
-        return not self._thread.is_alive()
+        return self._server.stop(seconds)
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            if self._started.is_set():
-                log.exception("the OTLP receiver of gRPC has failed; exporters keep what they cannot send")
-            self._failure = error
-        finally:
-            self._started.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+    async def _serve(self, stopping: asyncio.Event, listens: Callable[[], None]) -> None:
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CONCURRENT)
         handlers = [
             grpc.method_handlers_generic_handler(
@@ -117,8 +90,8 @@ class GrpcReceiver:
                 f"another one with --otlp-grpc"
             ) from error
         await server.start()
-        self._started.set()
-        await self._stopping.wait()
+        listens()
+        await stopping.wait()
         await server.stop(grace=1.0)
 
     def _method(self, signal: Signal) -> Method:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -32,6 +30,7 @@ from gapwatch.streams.otlp.receiving.intake import (
     RefusedRequestError,
     Signal,
 )
+from gapwatch.streams.otlp.receiving.server_thread import ServerThread
 
 log = logging.getLogger("gapwatch.otlp")
 
@@ -90,11 +89,7 @@ class HttpReceiver:
         self._options = ApiOptions(at.address, at.port)
         self._site = HttpSite("the OTLP receiver", self._options, option="--otlp", connections=CONNECTIONS)
         self._attempts = TokenAttempts()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._thread: threading.Thread | None = None
-        self._started = threading.Event()
-        self._failure: BaseException | None = None
+        self._server = ServerThread("otlp", self._serve)
         self._bytes = 0
         self._inflating = asyncio.Semaphore(_INFLATED_AT_ONCE)
 
@@ -109,39 +104,19 @@ class HttpReceiver:
         Raises:
             UsageError: The server cannot listen on the address.
         """
-        self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
-        self._thread.start()
-        self._started.wait()
-        if self._failure is not None:
-            raise self._failure
+        self._server.start()
 
     def stop(self, seconds: float = 3.0) -> bool:
         """Stop listening, after the requests under way are answered; False if that took longer than `seconds`."""
-        if self._loop is None or self._stopping is None or self._thread is None:
-            return True
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(timeout=seconds)
-        return not self._thread.is_alive()
+        return self._server.stop(seconds)
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            if self._started.is_set():
-                log.exception("the OTLP receiver has failed; exporters keep what they cannot send")
-            self._failure = error
-        finally:
-            self._started.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+    async def _serve(self, stopping: asyncio.Event, listens: Callable[[], None]) -> None:
         application = web.Application(middlewares=[self._guard])
         application.add_routes(web.post(path, self._receive) for path in _SIGNALS)
         try:
             await self._site.start(application, auto_decompress=False)
-            self._started.set()
-            await self._stopping.wait()
+            listens()
+            await stopping.wait()
         finally:
             await self._site.stop()
 
