@@ -25,7 +25,6 @@ from gapwatch.streams.otlp.receiving.intake import (
 )
 from gapwatch.streams.otlp.receiving.server_thread import ServerThread
 
-
 _SERVICES = {
     "opentelemetry.proto.collector.trace.v1.TraceService": Signal.TRACES,
     "opentelemetry.proto.collector.logs.v1.LogsService": Signal.LOGS,
