@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,10 @@ SKIPPED_IN_CI = 10
 
 # Tests wait for single records, which would wait for others.
 os.environ.setdefault("GAPWATCH_LINGER", "0.2")
+
+# What starts in the background of a shell ignores SIGINT, as do its children: tests that interrupt would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: a machine may be busy.
 settings.register_profile("depth", max_examples=examples(100), deadline=None)

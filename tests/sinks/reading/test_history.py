@@ -275,8 +275,6 @@ def test_an_interrupt_ends_a_query_that_would_take_hours(folder: Path, tmp_path:
         [sys.executable, "-c", f"{code}; command_line.main()", "history", ENDLESS, "--format", form,
          "--store", str(folder / "s.duckdb"), *output],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A shell's background job ignores SIGINT, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:  # fmt: skip
         assert process.stdout is not None
         try:
