@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -171,6 +171,69 @@ def score_prompts(design: Design, truth: dict[str, Any]) -> Tally:
     return tally
 
 
+def score_used_prompts(design: Design, truth: dict[str, Any]) -> Tally:
+    """Score the prompts that judges quote: the text, the call that sends it, and where its evidence comes from."""
+    base = truth.get("base", "").strip("./")
+    within = _functions_around(design)
+    calls = _callees(design)
+    tally = Tally()
+    for judge in [m for m in (*design.metrics, *(s.metric for s in design.selection.shelf)) if m.source == "judge"]:
+        place = judge.prompts[0] if judge.prompts else judge.places[0]
+        mine = [
+            one
+            for one in truth["prompts"]
+            if (at := _line(base, one["at"]))[0] == place.path
+            and place.line - 2 <= at[1] <= max(place.line, place.end) + 2
+        ]
+        senders = {f for one in mine for w in one["used_by"] for f in within(*_line(base, w))}
+        reached = _reached(set(judge.symbols), calls)
+        listed = {_line(base, w) for one in mine for w in one["evidence"]}
+        sources = {f for at in listed for f in within(*at)}
+        why = ""
+        if not mine:
+            why = "no prompt there"
+        elif not senders & reached:
+            why = "another call sends it"
+        for found in judge.evidence_from:
+            is_near = any(path == found.path and abs(line - found.line) <= 2 for path, line in listed)
+            if not why and not is_near and not sources & _reached(within(found.path, found.line), calls):
+                why = f"its evidence does not come from {found}"
+        tally.right += not why
+        tally.beyond += [f"{judge.name} {place}: {why}"] if why else []
+    return tally
+
+
+def _functions_around(design: Design) -> Callable[[str, int], set[str]]:
+    """Return a function from path and line to the functions around that line."""
+    by_path: dict[str, list[tuple[int, int, str]]] = {}
+    for symbol in design.graph.symbols:
+        if symbol.kind in ("function", "module"):
+            by_path.setdefault(symbol.path, []).append((symbol.line, symbol.end, symbol.id))
+
+    def around(path: str, line: int) -> set[str]:
+        spans = sorted((end - start, name) for start, end, name in by_path.get(path, ()) if start <= line <= end)
+        return {name for _, name in spans[:1]}
+
+    return around
+
+
+def _callees(design: Design) -> dict[str, set[str]]:
+    out: dict[str, set[str]] = {}
+    for edge in design.graph.edges:
+        out.setdefault(edge.src, set()).add(edge.dst)
+    return out
+
+
+def _reached(start: set[str], calls: dict[str, set[str]]) -> set[str]:
+    """Return functions and those that they call, at most four calls away."""
+    seen = set(start)
+    frontier = set(start)
+    for _ in range(4):
+        frontier = {d for s in frontier for d in calls.get(s, ())} - seen
+        seen |= frontier
+    return seen
+
+
 @dataclass(frozen=True)
 class FoundRoute:
     """A route of a design: its function as `path::name`, and the line of each arm in order."""
@@ -282,6 +345,7 @@ KINDS = (
     "components",
     "edges",
     "prompts",
+    "prompts of judges",
     "routes by function",
     "routes with arms",
     "not routes",
@@ -300,6 +364,7 @@ def score(design: Design, truth: dict[str, Any]) -> dict[str, Tally]:
         tallies["components"] = score_components(design, truth, index, held, pairs)
         tallies["edges"] = score_edges(design, truth, pairs)
         tallies["prompts"] = score_prompts(design, truth)
+        tallies["prompts of judges"] = score_used_prompts(design, truth)
     tallies["routes by function"], tallies["routes with arms"] = score_routes(design, truth, index)
     tallies["not routes"] = score_not_routes(design, truth, index)
     tallies["breakers"] = score_breakers(design, truth)

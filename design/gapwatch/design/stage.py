@@ -9,12 +9,14 @@ from pathlib import Path
 import orjson
 
 from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings, search
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.classify import apply_goal, classify
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
 from gapwatch.design.architecture.edges import build_edges
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.architecture.prompt_texts import PromptTexts
 from gapwatch.design.architecture.prompts import Prompt, find_prompts
 from gapwatch.design.architecture.salience import FileSalience, file_salience, model_distances
 from gapwatch.design.architecture.tiers import prompted_tiers
@@ -73,7 +75,7 @@ class Design:
         root: The repository.
         name: Name of its folder.
         goal: The practitioner's goal; empty for none.
-        version: 12 hexadecimal digits over code, goal, judge model and facts.
+        version: 12 hexadecimal digits over code, prompts in files, goal, judge model and facts.
         scan_sha: Digest of the files.
         readings: Files that were read.
         skipped: Files and folders that were not read.
@@ -216,7 +218,8 @@ def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> Pipelin
     components, _ = build_components(material, code.uses)
     architecture = Architecture(components, build_edges(components, graph))
     refused = apply_operations(architecture, refiner.refine_components(architecture)) if refiner is not None else []
-    prompts = {c.id: find_prompts(c, material) for c in architecture.components}
+    texts = PromptTexts(ClaimedCode(material))
+    prompts = {c.id: find_prompts(c, texts) for c in architecture.components}
     for c in architecture.components:
         c.tiers += prompted_tiers(c, prompts[c.id], graph)
     classify(architecture, material, prompts)
@@ -249,7 +252,7 @@ def _finish(
         root=scan.root,
         name=scan.root.resolve().name,
         goal=wishes.goal,
-        version=_version(scan, wishes),
+        version=_version(scan, wishes, view),
         scan_sha=scan.sha,
         readings=readings(code.program),
         skipped=scan.skipped,
@@ -311,7 +314,10 @@ def _sort(architecture: Architecture, metrics: list[MetricDesign]) -> None:
     metrics.sort(key=lambda m: (order[m.component], not m.goal_words))
 
 
-def _version(scan: Scan, wishes: Wishes) -> str:
+def _version(scan: Scan, wishes: Wishes, view: PipelineView) -> str:
     facts = [f.model_dump(mode="json") for f in wishes.facts]
-    parts = [scan.sha, scan.root.resolve().name, wishes.goal, wishes.judge_model or "", facts]
+    code = {file.path for file in scan.files}
+    in_files = [[str(p.place), p.text] for some in view.prompts.values() for p in some if p.place.path not in code]
+    parts: list[object] = [scan.sha, scan.root.resolve().name, wishes.goal, wishes.judge_model or "", facts]
+    parts += [sorted(in_files)] if in_files else []
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:12]

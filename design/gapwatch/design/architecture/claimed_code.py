@@ -32,7 +32,7 @@ from gapwatch.design.source.ir import (
     text_parts,
     value_of,
 )
-from gapwatch.design.source.program import statements
+from gapwatch.design.source.program import FunctionInfo, statements
 
 #: Capabilities of plumbing; a call that has one of these brings nothing from outside the process.
 PLUMBING = frozenset({"retry", "breaker", "web", "tracing", "json", "framework", "local_queue"})
@@ -52,6 +52,7 @@ class ClaimedCode:
     def __init__(self, material: Material) -> None:
         self.material = material
         self._subjects: dict[str, Subject | None] = {}
+        self._names: dict[str, frozenset[str]] = {}
 
     def subject(self, symbol: str) -> Subject | None:
         """Return a function by its symbol, or None."""
@@ -61,6 +62,28 @@ class ClaimedCode:
             found = material.program.functions[number] if number is not None else None
             self._subjects[symbol] = Subject(material.program, material.sites, found) if found is not None else None
         return self._subjects[symbol]
+
+    def asks_through(self, symbols: list[str]) -> bool:
+        """Return whether any of some functions, or a method of the class of one, calls a model."""
+        if not symbols:
+            return False
+        owners = {s.rpartition(".")[0] for s in symbols if (o := self.subject(s)) is not None and o.info.owner >= 0}
+        return any(s in symbols or s.rpartition(".")[0] in owners for s in self._asking)
+
+    @cached_property
+    def _asking(self) -> set[str]:
+        return {hit.symbol for hit in self.material.hits if hit.pattern == "calls_llm"}
+
+    def functions_of(self, module: int) -> list[FunctionInfo]:
+        """Return the functions and methods of a module."""
+        return self._by_module.get(module, [])
+
+    @cached_property
+    def _by_module(self) -> dict[int, list[FunctionInfo]]:
+        out: dict[int, list[FunctionInfo]] = {}
+        for info in self.material.program.functions:
+            out.setdefault(info.module, []).append(info)
+        return out
 
     @cached_property
     def _functions_of(self) -> dict[str, list[tuple[int, int, str]]]:
@@ -208,13 +231,17 @@ class ClaimedCode:
 
     def mentions(self, symbol: str, name: str) -> bool:
         """Return whether a function, or the one that works for it, reads a name."""
-        for one in self.chain(symbol):
-            subject = self.subject(one)
-            for s in subject.statements if subject is not None else ():
-                for e in own_expressions(s):
-                    if any(n.rpartition(".")[2] == name for n in names_in(e)):
-                        return True
-        return False
+        return any(name in self._read(one) for one in self.chain(symbol))
+
+    def _read(self, symbol: str) -> frozenset[str]:
+        """Return the last parts of the names that a function reads."""
+        if symbol not in self._names:
+            subject = self.subject(symbol)
+            body = subject.statements if subject is not None else ()
+            self._names[symbol] = frozenset(
+                n.rpartition(".")[2] for s in body for e in own_expressions(s) for n in names_in(e)
+            )
+        return self._names[symbol]
 
     def statement_at(self, place: CodePlace) -> tuple[Subject | None, Stmt] | None:
         """Return the innermost statement that begins at a line or spans it, with its function (None for a module)."""

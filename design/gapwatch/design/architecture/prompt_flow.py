@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.architecture.material import Material
-from gapwatch.design.architecture.model import ComponentDraft
-from gapwatch.design.patterns.code_walk import arguments_of, names_in, own_expressions, target_names, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    children,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Expr, Stmt, call_line, docstring, is_call, line_of, targets_of, value_of
+from gapwatch.design.source.ir import Expr, Stmt, call_line, docstring, is_call, is_text, line_of, targets_of, value_of
 from gapwatch.design.source.program import last_name
 
 #: Keyword arguments by which frameworks take a prompt for later calls.
 _CARRYING = frozenset(
     {"system_prompt", "instructions", "system_message", "prompt", "backstory", "system", "state_modifier"}
 )
+#: Keyword arguments of a task of crewAI.
+_OF_TASK = frozenset({"description", "expected_output"})
 #: Classes and functions that make a message or a template of their first arguments.
 _MAKING = frozenset(
     {"SystemMessage", "SystemMessagePromptTemplate", "from_template", "from_messages", "PromptTemplate"}
@@ -25,6 +36,8 @@ _MAKING = frozenset(
 _DECORATING = frozenset({"system_prompt", "instructions"})
 #: Most calls up that an argument is followed.
 _MAX_UP = 3
+#: Most callers that are read for an argument.
+_MAX_CALLERS = 8
 
 
 def said_to_model(subject: Subject, lines: set[int]) -> list[tuple[Stmt, Expr]]:
@@ -41,12 +54,19 @@ def said_to_model(subject: Subject, lines: set[int]) -> list[tuple[Stmt, Expr]]:
         for call in walk(e)
         if is_call(call) and call_line(call) in lines
     ]
-    out: list[tuple[Stmt, Expr]] = [(s, argument) for s, call in sent for argument in (*arguments_of(call), call[1])]
-    names = {name for _, e in out for name in _roots(e)}
+    out = [(s, argument) for s, call in sent for argument in (*arguments_of(call), call[1])]
+    out += [(s, e) for s, e in flowing_into(subject, [e for _, e in out]) if s is not None]
+    return out
+
+
+def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None, Expr]]:
+    """Return expressions, and those of the same function that flow into them through names, with their statements."""
+    out: list[tuple[Stmt | None, Expr]] = [(None, e) for e in given]
+    names = {name for e in given for name in _roots(e)}
     known: set[int] = set()
     for _ in range(4):
         before = len(known)
-        for s in subject.statements:
+        for s in subject.statements if names else ():
             if id(s) in known or not (bound := list(_bound(s))):
                 continue
             values = [value for name, value in bound if name in names]
@@ -75,95 +95,198 @@ def _bound(s: Stmt) -> Iterator[tuple[str, Expr]]:
         yield from ((name, s[4]) for name in target_names(s[2]))
     elif s[0] == "for":
         yield from ((name, s[3]) for name in target_names(s[2]))
+    elif s[0] == "with":
+        yield from ((name, e) for e, target in s[2] if target is not None for name in target_names(target))
     elif s[0] == "expr" and is_call(s[2]) and s[2][1][0] == "a" and s[2][1][2] in ("append", "extend", "insert"):
         yield from ((name, a) for name in target_names(s[2][1][1]) for a in s[2][2])
 
 
-def carried(component: ComponentDraft, material: Material) -> Iterator[tuple[Subject, Expr, int]]:
-    """Yield what the files of a component hand to a framework as a prompt: (function or module, expression, line)."""
+@dataclass(frozen=True)
+class Carried:
+    """A prompt that code hands to a framework.
+
+    Attributes:
+        holder: Function, or code of a module, that hands it over.
+        value: The expression.
+        line: Its line.
+        label: What holds the agent or template: a variable, a class; empty for none.
+    """
+
+    holder: Subject
+    value: Expr
+    line: int
+    label: str
+
+
+def carried(material: Material) -> Iterator[Carried]:
+    """Yield what the code hands to frameworks as prompts, outside tests and examples."""
     program = material.program
-    files = set(component.files)
+    tagged = {file.path for file in program.files if file is not None and file.tags}
     for info in program.functions:
-        if program.path(info) not in files:
+        if program.path(info) in tagged:
             continue
         subject = Subject(program, material.sites, info)
-        if any(last_name(d) in _DECORATING for d in info.ir.decorators):
-            for s in subject.statements:
-                if s[0] == "return" and (value := value_of(s)) is not None:
-                    yield subject, value, line_of(s)
-        for call in subject.calls:
-            for name, value in call[3]:
-                if name in _CARRYING:
-                    yield subject, value, call_line(call)
-            if last_name(call) in _MAKING:
-                for value in arguments_of(call):
-                    yield subject, value, call_line(call)
+        for decorator in info.ir.decorators:
+            if last_name(decorator) in _DECORATING:
+                owner = text_of(decorator).partition("(")[0].rpartition(".")[0]
+                for s in subject.statements:
+                    if s[0] == "return" and (value := value_of(s)) is not None:
+                        yield Carried(subject, value, line_of(s), owner)
+        for s in subject.statements:
+            label = next((n for t in targets_of(s) for n in target_names(t)), "") if s[0] == "assign" else ""
+            for call in (inner for e in own_expressions(s) for inner in walk(e) if is_call(inner)):
+                for name, value in call[3]:
+                    is_config = name == "config" and last_name(call) in ("Agent", "Task")
+                    if name in _CARRYING or is_config or (name in _OF_TASK and last_name(call) == "Task"):
+                        yield Carried(subject, value, call_line(call), label.rpartition(".")[2])
+                if last_name(call) in _MAKING:
+                    for value in arguments_of(call):
+                        yield Carried(subject, value, call_line(call), label.rpartition(".")[2])
     for cls in program.classes:
         path = program.index.modules[cls.module].path
-        if path in files and any(last_name(base).endswith("Signature") for base in cls.ir.bases):
+        if path not in tagged and any(last_name(base).endswith("Signature") for base in cls.ir.bases):
             text = docstring(cls.ir.body)
             if text:
                 body = Subject(program, material.sites, program.functions[program.bodies[cls.module]])
-                yield body, ("k", text), line_of(cls.ir.body[0])
+                yield Carried(body, ("k", text), line_of(cls.ir.body[0]), cls.ir.name)
 
 
-def evidence_of(code: ClaimedCode, symbol: str, field: str, depth: int = 0) -> list[CodePlace]:
+def evidence_of(
+    code: ClaimedCode, symbol: str, name: str, field: str, depth: int = 0, key: str = ""
+) -> list[CodePlace]:
     """Return the lines where the value of a prompt's variable part is fetched: a search, a tool, a data source.
 
     Args:
         code: The functions.
         symbol: Function that has the variable.
-        field: Its name.
+        name: Name of the value there.
+        field: Name of the variable part.
         depth: Number of callers followed so far.
+        key: Entry of the value that is meant; empty for all of it.
     """
     subject = code.subject(symbol)
     if subject is None or depth > _MAX_UP:
         return []
     path = subject.program.path(subject.info)
     out: list[CodePlace] = []
-    wanted = {field}
+    wanted = {(name, key)}
     for _ in range(4):
         for s in subject.statements:
-            for name, value in _bound(s):
-                if name in wanted:
-                    wanted |= set(names_in(value))
-                    if _fetches(code, subject, value):
-                        out.append(CodePlace(path, line_of(s)))
-    parameters = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
-    for position, name in enumerate(parameters):
-        if name not in wanted:
-            continue
-        for edge in subject.sites.callers[symbol][:8]:
-            out += _from_caller(code, edge.src, symbol, position, name, depth)
+            for bound, written, value in _entries(s):
+                for asked in [k for n, k in wanted if n == bound]:
+                    if asked and written and asked != written:
+                        continue
+                    given = value if written else _entry_of(value, asked)
+                    wanted |= set(_read(given))
+                    out += [CodePlace(path, line) for line in _fetches(code, subject, given, field)]
+    for passed, asked in sorted(wanted):
+        for caller, _, given in given_by_callers(code, subject, passed):
+            if depth < _MAX_UP:
+                where = caller.program.path(caller.info)
+                given = _entry_of(given, asked)
+                out += [CodePlace(where, line) for line in _fetches(code, caller, given, field)]
+                for read, inner in sorted(_read(given)):
+                    out += evidence_of(
+                        code, caller.symbol, read, field, depth + 1, inner or (asked if given[0] == "n" else "")
+                    )
     return list(dict.fromkeys(out))
 
 
-def _from_caller(
-    code: ClaimedCode, caller: str, symbol: str, position: int, name: str, depth: int
-) -> Iterator[CodePlace]:
-    subject = code.subject(caller)
-    for call in subject.calls if subject is not None else ():
-        if subject is None or not any(edge.dst == symbol for edge in subject.inside(call)):
-            continue
-        given = next((v for n, v in call[3] if n == name), None)
-        if given is None and position < len(call[2]):
-            given = call[2][position]
-        if given is None:
-            continue
-        if _fetches(code, subject, given):
-            yield CodePlace(subject.program.path(subject.info), call_line(call))
-        for read in names_in(given):
-            yield from evidence_of(code, caller, read, depth + 1)
+def _entries(s: Stmt) -> Iterator[tuple[str, str, Expr]]:
+    """Yield what a statement gives names and their entries: (name, key or an empty text for all of it, value)."""
+    if s[0] == "assign" and (value := value_of(s)) is not None:
+        for target in targets_of(s):
+            if target[0] == "s" and is_text(target[2]):
+                yield from ((name, target[2][1], value) for name in target_names(target[1]))
+                return
+    yield from ((name, "", value) for name, value in _bound(s))
 
 
-def _fetches(code: ClaimedCode, subject: Subject, e: Expr) -> bool:
-    """Return whether an expression calls what fetches material and is no answer of a model."""
+def _entry_of(e: Expr, key: str) -> Expr:
+    """Return the entry of a dictionary that is written out, or the expression itself."""
+    if key and e[0] == "d":
+        return next((value for k, value in e[1] if k == ("k", key)), e)
+    return e
+
+
+def _read(e: Expr) -> Iterator[tuple[str, str]]:
+    """Yield the names that an expression reads, with the key where it reads one entry of a plain name."""
+    pending = [e]
+    while pending:
+        current = pending.pop()
+        if current[0] == "s" and current[1][0] == "n" and is_text(current[2]):
+            yield current[1][1], current[2][1]
+        elif (
+            is_call(current)
+            and current[1][0] == "a"
+            and current[1][2] == "get"
+            and current[1][1][0] == "n"
+            and current[2]
+            and is_text(current[2][0])
+        ):
+            yield current[1][1][1], current[2][0][1]
+        elif current[0] == "n":
+            yield current[1], ""
+        else:
+            if current[0] == "a" and "(" not in (text := text_of(current)):
+                yield text, ""
+            pending.extend(children(current))
+
+
+def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:
+    """Yield what the callers of a function pass for a parameter: (caller, line of the call, expression)."""
+    parameters = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
+    if name not in parameters:
+        return
+    position = parameters.index(name)
+    for edge in subject.sites.callers[subject.symbol][:_MAX_CALLERS]:
+        caller = code.subject(edge.src)
+        lines = {line for _, line in edge.sites}
+        for call in caller.calls if caller is not None else ():
+            if caller is None or call_line(call) not in lines:
+                continue
+            if not any(e.dst == subject.symbol for e in caller.inside(call)):
+                continue
+            given = next((v for n, v in call[3] if n == name), None)
+            if given is None and position < len(call[2]):
+                given = call[2][position]
+            if given is not None:
+                yield caller, call_line(call), given
+
+
+def values_of_field(subject: Subject, field: str) -> set[str]:
+    """Return the names that a function fills a variable part of a template with: `render(context=passages)`."""
+    out: set[str] = set()
+    for call in subject.calls:
+        out.update(n for given, value in call[3] if given == field for n in names_in(value))
+        for argument in arguments_of(call):
+            if argument[0] == "d":
+                out.update(n for k, v in argument[1] if k == ("k", field) for n in names_in(v))
+    return out
+
+
+#: Capabilities that read what the application keeps: the request itself, as often as what an answer rests on.
+_KEPT = frozenset({"db_read", "db_execute", "cache"})
+#: Methods that read what is there already.
+_ACCESS = frozenset({"get", "items", "keys", "values", "pop", "join", "format", "strip", "split", "append"})
+#: Names of what an answer rests on.
+_MATERIAL = re.compile(
+    r"doc|result|row|record|passage|chunk|snippet|source|knowledge|memor|fact|evidence|article|paper|note"
+    r"|finding|insight|search|retriev|hits|matches"
+)
+
+
+def _fetches(code: ClaimedCode, subject: Subject, e: Expr, field: str) -> list[int]:
+    """Return the lines of the calls in an expression that fetch material and give no answer of a model."""
     models = code.reaching(frozenset({"llm_chat"}))
+    wanted = EVIDENCE if _MATERIAL.search(field.lower()) else EVIDENCE - _KEPT
+    out = []
     for call in walk(e):
-        if not is_call(call):
+        if not is_call(call) or last_name(call) in _ACCESS:
             continue
-        if subject.reach(call).capability in EVIDENCE:
-            return True
-        if any(edge.dst in code.reaching(EVIDENCE) and edge.dst not in models for edge in subject.inside(call)):
-            return True
-    return False
+        is_fetched = subject.reach(call).capability in wanted or any(
+            edge.dst in code.reaching(wanted) and edge.dst not in models for edge in subject.inside(call)
+        )
+        if is_fetched:
+            out.append(call_line(call))
+    return out

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gapwatch.design.architecture.answer_keys import keys_read, timeout_of
 from gapwatch.design.architecture.component_names import snake, unique
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft
-from gapwatch.design.architecture.prompts import Prompt, keys_read, timeout_of
+from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.named_routes import named_routes

@@ -49,8 +49,6 @@ def design_judges(
     llm_tiers = [t for t in component.tiers if t.by == "llm"]
     for tier in llm_tiers:
         mine = [p for p in prompts if p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")]
-        # The longest prompt holds the task; shorter ones add a name, a date or a tone.
-        mine.sort(key=lambda p: -len(p.text))
         if not mine:
             # A judge that does not know what the model was told can only guess.
             continue
@@ -67,7 +65,7 @@ class _Judged:
 
     Attributes:
         prefix: What the names of its judges begin with.
-        prompts: Its own, the longest first.
+        prompts: Its own: the one with the task first.
         span: The span of its function; None where it is asked for none.
     """
 

@@ -11,6 +11,7 @@ from gapwatch.design.source.ir import Body, Class, Expr, Function, ModuleIR, Stm
 from gapwatch.design.source.lower import lower_source
 from gapwatch.design.source.modules import Module, ModuleIndex
 from gapwatch.design.source.scan import Scan, SourceFile
+from gapwatch.design.source.text_files import TextFiles
 
 
 @dataclass(slots=True)
@@ -86,9 +87,11 @@ class Program:
         first_class: The same for classes.
         functions: All functions and module bodies.
         classes: All classes.
+        texts: Templates and other text files, read where code names them.
     """
 
     index: ModuleIndex
+    texts: TextFiles
     files: list[SourceFile | None] = field(default_factory=list)
     irs: list[ModuleIR | None] = field(default_factory=list)
     bodies: list[int] = field(default_factory=list)
@@ -126,7 +129,7 @@ def load_program(
     """
     root_name = scan.root.resolve().name
     index = ModuleIndex((file.path for file in scan.files), root_name, libraries, scan.packages)
-    program = Program(index)
+    program = Program(index, TextFiles(scan.root, scan.texts))
     by_path = {file.path: file for file in scan.files}
     with paused_collector():
         for module in program.index.modules:

@@ -1,4 +1,4 @@
-"""Finds and reads the Python files of a repository as data: links are not followed, nothing is executed."""
+"""Finds the files of a repository as data, and reads those in Python: no link is followed, nothing is executed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,13 @@ from gapwatch.scorers.errors import SourceError
 MAX_FILE_BYTES = 1_000_000
 #: Most Python files of a repository; files beyond it are reported as skipped.
 MAX_FILES = 50_000
+#: Most text files that a prompt is looked for in; further ones are reported as skipped.
+MAX_TEXTS = 20_000
+#: Endings of files that hold prompts as plain text or templates, and of files that hold them under keys.
+PLAIN_SUFFIXES = frozenset(
+    {"jinja", "jinja2", "j2", "txt", "md", "mdx", "prompt", "prompty", "tmpl", "tpl", "mustache", "hbs", "xml"}
+)
+KEYED_SUFFIXES = frozenset({"yaml", "yml", "toml", "json"})
 
 #: Folders that never hold source of the project.
 _SKIPPED_FOLDERS = frozenset(
@@ -25,6 +33,26 @@ _SKIPPED_FOLDERS = frozenset(
 )
 #: Folders of build results, unless they are packages.
 _BUILD_FOLDERS = frozenset({"build", "dist", "target", "out"})
+
+#: Source code that is not read, by the ending of its files.
+_LANGUAGES = {
+    "ipynb": "notebooks",
+    "ts": "TypeScript",
+    "tsx": "TypeScript",
+    "js": "JavaScript",
+    "jsx": "JavaScript",
+    "mjs": "JavaScript",
+    "go": "Go",
+    "java": "Java",
+    "kt": "Kotlin",
+    "rs": "Rust",
+    "cs": "C#",
+    "cpp": "C++",
+    "rb": "Ruby",
+    "php": "PHP",
+    "scala": "Scala",
+    "swift": "Swift",
+}
 
 _TAGS = (
     (
@@ -89,6 +117,9 @@ class Scan:
         skipped: Files and folders that were not read, sorted by path.
         sha: Digest over the paths and contents of all files, and over `packages`.
         packages: Parts of the folder of each package that the project file keeps under another name.
+        texts: Paths of text files and templates outside tests and examples, sorted. They are read only where code
+            names them.
+        unread: Number of files in languages that are not read, by language, sorted.
     """
 
     root: Path
@@ -96,6 +127,8 @@ class Scan:
     skipped: tuple[Skipped, ...]
     sha: str
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 def scan_repository(root: Path) -> Scan:
@@ -119,7 +152,15 @@ def scan_repository(root: Path) -> Scan:
     for name, folder in packages.items():
         digest.update(f"{name} {folder}\n".encode())
     skipped = (Skipped(spelled(s.path), s.reason) for s in walk.skipped)
-    return Scan(root, files, tuple(sorted(skipped, key=lambda s: (s.path, s.reason))), digest.hexdigest(), packages)
+    return Scan(
+        root,
+        files,
+        tuple(sorted(skipped, key=lambda s: (s.path, s.reason))),
+        digest.hexdigest(),
+        packages,
+        tuple(sorted(walk.texts)),
+        dict(sorted(walk.unread.items())),
+    )
 
 
 class _Walk:
@@ -127,6 +168,8 @@ class _Walk:
         self.root = root
         self.files: list[SourceFile] = []
         self.skipped: list[Skipped] = []
+        self.texts: list[str] = []
+        self.unread: Counter[str] = Counter()
 
     def folder(self, relative: str, rules: IgnoreRules) -> None:
         stack = [(relative, rules)]
@@ -157,12 +200,28 @@ class _Walk:
         if entry.is_dir(follow_symlinks=False):
             return self._folder(entry, path, rules)
         if not entry.name.endswith(".py"):
+            self._other(path, rules)
             return None
         if rules.ignores(path, is_folder=False):
             self.skipped.append(Skipped(path, "ignored by .gitignore"))
             return None
         self._file(entry, path)
         return None
+
+    def _other(self, path: str, rules: IgnoreRules) -> None:
+        """Note a file that is no Python: a text that may hold a prompt, or code in another language."""
+        suffix = path.rpartition(".")[2].lower()
+        is_text = suffix in PLAIN_SUFFIXES or suffix in KEYED_SUFFIXES
+        if not (is_text or suffix in _LANGUAGES) or rules.ignores(path, is_folder=False):
+            return
+        if any(pattern.search(path.lower()) for tag, pattern in _TAGS if tag in ("test", "vendored")):
+            return
+        if not is_text:
+            self.unread[_LANGUAGES[suffix]] += 1
+        elif len(self.texts) >= MAX_TEXTS:
+            self.skipped.append(Skipped(spelled(path), f"more than {MAX_TEXTS} text files"))
+        elif spelled(path) == path:
+            self.texts.append(path)
 
     def _folder(self, entry: os.DirEntry[str], path: str, rules: IgnoreRules) -> tuple[str, IgnoreRules] | None:
         name = entry.name

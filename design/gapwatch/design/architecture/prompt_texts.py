@@ -1,0 +1,386 @@
+"""Finds the texts that an expression stands for: constants, files and their entries, through names and functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gapwatch.design.architecture.attributes import AssignedAttributes
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.constants import Constants
+from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, given_by_callers
+from gapwatch.design.architecture.text_shapes import (
+    MAX_FILES,
+    TELLS_PEOPLE,
+    files_chosen,
+    is_path,
+    is_prompt,
+    peeled,
+    template_fields,
+    text_and_fields,
+    written_path,
+)
+from gapwatch.design.patterns.code_walk import children, own_expressions, target_names, text_of, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    constant_of,
+    docstring,
+    index_of,
+    is_call,
+    is_member,
+    is_name,
+    is_text,
+    keywords_of,
+    line_of,
+    member_of,
+    owner_of,
+    positional_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name
+from gapwatch.design.source.text_files import FileText
+
+#: Shortest text that can be the task of a prompt by itself.
+MIN_TASK = 80
+#: Names of functions that put a prompt together.
+_MAKES_PROMPT = re.compile(r"prompt|message|instruct|template|system|persona|render|format|build|compose")
+#: Names of functions that make the client of a model.
+_MAKES_MODEL = re.compile(r"(^|_)(model|llm|client|settings|config)s?$")
+#: Most texts of one expression.
+_MOST = 6
+#: Most names and functions in a row that an expression is followed through.
+_MAX_DEPTH = 5
+#: Most lines between the beginning of a statement and a text in it.
+_FAR = 60
+
+
+@dataclass(frozen=True)
+class PromptText:
+    """A text that looks like a prompt.
+
+    Attributes:
+        name: Variable, constant or key that holds it; may be empty.
+        text: Its constant parts, with `{name}` for the variable ones.
+        fields: Names of the variable parts.
+        place: Its lines.
+    """
+
+    name: str
+    text: str
+    fields: list[str]
+    place: CodePlace
+
+
+Found = dict[str, PromptText]
+
+
+class PromptTexts:
+    """The texts of expressions.
+
+    Args:
+        code: The functions.
+    """
+
+    def __init__(self, code: ClaimedCode) -> None:
+        self.code = code
+        self._program = code.material.program
+        self._constants = Constants(self._program)
+        self._files = self._program.texts
+        self._lines: dict[str, list[str]] = {}
+        self._data: dict[tuple[str, str], list[str]] = {}
+        self._attributes = AssignedAttributes(self._program, code.material.sites)
+
+    def note(
+        self, e: Expr, subject: Subject, name: str, line: int, out: Found, given: frozenset[str] = frozenset()
+    ) -> None:
+        """Add the texts that an expression of a function stands for.
+
+        Args:
+            e: The expression.
+            subject: Its function, or the code of its module.
+            name: Variable that it is assigned to; may be empty.
+            line: Its line.
+            out: Texts by themselves.
+            given: Constant texts that the caller passes; they say which of several files or entries is meant.
+        """
+        self._note(e, subject, name, line, out, given, 0, set())
+
+    def _note(
+        self,
+        e: Expr,
+        subject: Subject,
+        name: str,
+        line: int,
+        out: Found,
+        given: frozenset[str],
+        depth: int,
+        seen: set[tuple[str, str]],
+    ) -> None:
+        place = CodePlace(subject.program.path(subject.info), line)
+        pending = [(e, False)]
+        calls: list[Expr] = []
+        while pending and len(out) < _MOST:
+            current, is_part = pending.pop()
+            if is_call(current) and last_name(current) in TELLS_PEOPLE:
+                continue
+            if self._files and (
+                self._note_entries(current, subject, out, given) or self._note_files(current, subject, out, given)
+            ):
+                continue
+            self._note_text(current, name, place, subject, out, is_part)
+            if depth < _MAX_DEPTH:
+                for value, holder, label, at in self._behind(current, subject):
+                    step = (holder.symbol, f"{at} {label}")
+                    if step not in seen:
+                        seen.add(step)
+                        for s, inner in flowing_into(holder, [value]):
+                            where = line_of(s) if s is not None else at
+                            self._note(inner, holder, label, where, out, given, depth + 1, seen)
+                if is_call(current):
+                    calls.append(current)
+            is_part = current[0] in ("l", "t", "o")
+            pending.extend((inner, is_part) for inner in reversed(list(children(current))))
+        for call in calls:
+            self._note_built(call, subject, out, depth, seen)
+
+    def _behind(self, e: Expr, subject: Subject) -> Iterator[tuple[Expr, Subject, str, int]]:
+        """Yield what a name, member or entry was given: (value, function, name, line)."""
+        if e[0] not in "nas":
+            return
+        found = self._constants.find(e, subject.info.module, subject.info.owner)
+        if found is not None:
+            value, place = found
+            holder = self._holder(place)
+            # Of a dictionary of prompts only the entries count whose keys are read.
+            if holder is not None and value[0] != "d":
+                yield value, holder, str(index_of(e)[1]) if e[0] == "s" else last_name(e), place.line
+            return
+        if is_member(e) and owner_of(e) in (("n", "self"), ("n", "cls")) and subject.info.owner >= 0:
+            for holder, value, line in self._attributes.of(subject.info.owner, member_of(e)):
+                yield value, holder, member_of(e), line
+        elif is_name(e):
+            for holder, call, value in given_by_callers(self.code, subject, str(e[1])):
+                # A prompt that a caller passes to a client is the caller's; a path says which file is read here.
+                if is_text(value) and is_path(constant_of(value)):
+                    yield value, holder, str(e[1]), call
+            yield from self._nested_function(e, subject)
+
+    def _nested_function(self, e: Expr, subject: Subject) -> Iterator[tuple[Expr, Subject, str, int]]:
+        """Yield what a function inside this one returns, where it is handed on as a value."""
+        for s in subject.statements:
+            if s[0] == "def":
+                number = self._program.first_function[subject.info.module] + s[2]
+                inner = Subject(subject.program, subject.sites, self._program.functions[number])
+                if inner.ir.name == e[1]:
+                    for at in inner.statements:
+                        if at[0] == "return" and (value := value_of(at)) is not None:
+                            yield value, inner, inner.ir.name, line_of(at)
+
+    def _note_built(self, call: Expr, subject: Subject, out: Found, depth: int, seen: set[tuple[str, str]]) -> None:
+        """Note the texts of a function that makes the prompt: `self._messages(question)`."""
+        given = frozenset(constant_of(a) for a in _arguments(call) if is_text(a))
+        edges = subject.inside(call)
+        if any(edge.dst in self.code.reaching(_MODELS) for edge in edges) or _MAKES_MODEL.search(
+            last_name(call).lower()
+        ):
+            return
+        for edge in edges:
+            builder = self.code.subject(edge.dst)
+            if builder is None:
+                continue
+            step = (edge.dst, " ".join(sorted(given)))
+            if step in seen:
+                continue
+            seen.add(step)
+            name = builder.ir.name.lower()
+            if not _MAKES_PROMPT.search(name) and any(len(text.text) >= MIN_TASK for text in out.values()):
+                # What it returns is material for the prompt that was found.
+                continue
+            returned = [
+                (s, value) for s in builder.statements if s[0] == "return" and (value := value_of(s)) is not None
+            ]
+            flows = [(f or s, e) for s, value in returned for f, e in flowing_into(builder, [value])]
+            for s, inner in flows or _all_of(builder):
+                self._note(inner, builder, target_name(s), line_of(s), out, given, depth + 1, seen)
+
+    def _note_text(self, e: Expr, name: str, place: CodePlace, subject: Subject, out: Found, is_part: bool) -> None:
+        found = text_and_fields(e)
+        if found is not None and found[0] not in out and is_prompt(found[0]):
+            fields = list(dict.fromkeys([*found[1], *template_fields(found[0])]))
+            at = self._located(found[0], place, subject)
+            # Of a text that is put together, the place begins with its first part.
+            at = CodePlace(at.path, place.line, max(at.end, at.line)) if is_part else at
+            out[found[0]] = PromptText(name, found[0], fields, at)
+
+    def _located(self, text: str, place: CodePlace, subject: Subject) -> CodePlace:
+        """Return the lines of a text that begins in a statement or a little below its first line."""
+        file = self._program.files[subject.info.module]
+        head = next((line.strip() for line in text.split("\n") if line.strip()), "").partition("{")[0][:40]
+        if file is None or len(head) < 5:
+            return place
+        lines = self._lines.get(file.path)
+        if lines is None:
+            lines = self._lines[file.path] = file.source.decode("utf-8", "replace").split("\n")
+        for number in range(place.line, min(place.line + _FAR, len(lines)) + 1):
+            if head in lines[number - 1]:
+                first = number - (1 if text.startswith("\n") and number > place.line else 0)
+                return CodePlace(place.path, first, first + text.rstrip().count("\n"))
+        return place
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _note_files(self, e: Expr, subject: Subject, out: Found, given: frozenset[str]) -> bool:
+        """Note the plain text files that a path names; return whether the expression is such a path."""
+        near = subject.program.path(subject.info)
+        for written, is_stem in self._paths_in(e, subject):
+            found = [p for p in self._files.named(written, near, is_stem) if not self._files.is_keyed(p)]
+            if "*" in written:
+                found = files_chosen(found, given)
+            whole = [text for path in found if (text := self._files.text(path)) is not None]
+            for text in whole:
+                self._note_file(text, text.path.rpartition("/")[2].partition(".")[0], out)
+            if whole:
+                return not is_stem
+        return False
+
+    def _note_file(self, text: FileText, name: str, out: Found) -> None:
+        if is_prompt(text.text):
+            place = CodePlace(text.path, text.line, text.end)
+            out.setdefault(text.text, PromptText(name, text.text, template_fields(text.text), place))
+
+    def _paths_in(self, e: Expr, subject: Subject) -> list[tuple[str, bool]]:
+        """Return the paths that an expression writes, with `*` for what varies, and whether the ending is left out."""
+        written = written_path(e)
+        if written is not None:
+            return [(written, False)] if is_path(written) else []
+        if is_call(e) and not subject.inside(e):
+            loads = "prompt" in last_name(e).lower() or "template" in last_name(e).lower()
+            values = [v for n, v in keywords_of(e) if n and ("prompt" in n or "template" in n)]
+            values += positional_of(e)[:1] if loads else []
+            return [(path, True) for v in values if (path := written_path(v)) and not is_path(path)]
+        return []
+
+    def _note_entries(self, e: Expr, subject: Subject, out: Found, given: frozenset[str]) -> bool:
+        """Note the entries of a data file that keys lead to: `prompts["system"]`, `settings.review.system`."""
+        keys: list[str | None] = []
+        root = e
+        while len(keys) < 4 and (inner := peeled(root)) is not None:
+            root, key = inner
+            keys.insert(0, key)
+            found = [t for path in self._data_files(root, subject, 0) for t in self._entries(path, keys, given)]
+            if not found and len(keys) > 1 and None not in keys:
+                found = [t for path in self._settings for t in self._entries(path, keys, given, is_whole=True)]
+            if found:
+                for text in found[:4]:
+                    self._note_file(text, key or "", out)
+                return True
+        return False
+
+    def _entries(
+        self, path: str, keys: list[str | None], given: frozenset[str], is_whole: bool = False
+    ) -> list[FileText]:
+        """Return the texts of a file below some keys, in any depth of the file; None stands for any key."""
+        wanted = [key.lower() if key is not None else None for key in keys]
+        lower = {g.lower() for g in given}
+        out = []
+        for found, text in self._files.entries(path).items():
+            if not is_prompt(text.text):
+                continue
+            for start in range(len(found) - len(wanted) + 1):
+                part = found[start : start + len(wanted)]
+                fits = all(w is None or w == f for w, f in zip(wanted, part, strict=True))
+                if fits and (not is_whole or start + len(wanted) == len(found)):
+                    if None in wanted and lower and lower.isdisjoint(part):
+                        continue
+                    out.append(text)
+                    break
+        return out if len(out) <= 4 else []
+
+    def _data_files(self, e: Expr, subject: Subject, depth: int) -> list[str]:
+        """Return the data files whose contents an expression holds."""
+        key = (subject.symbol, text_of(e))
+        if key in self._data or depth > _MAX_DEPTH:
+            return self._data.get(key, [])
+        self._data[key] = []
+        near = subject.program.path(subject.info)
+        out: dict[str, None] = {}
+        for _, value in flowing_into(subject, [e]):
+            for inner in walk(value):
+                written = written_path(inner)
+                if written is not None and is_path(written):
+                    out.update(dict.fromkeys(p for p in self._files.named(written, near) if self._files.is_keyed(p)))
+                if is_member(inner) and member_of(inner) in _CREWS:
+                    # What crewAI reads where the class does not say otherwise.
+                    out.update(dict.fromkeys(self._files.named(_CREWS[member_of(inner)], near)))
+                for behind, holder, _, _ in self._behind(inner, subject):
+                    out.update(dict.fromkeys(self._data_files(behind, holder, depth + 1)))
+                for edge in subject.inside(inner) if is_call(inner) else ():
+                    builder = self.code.subject(edge.dst)
+                    for given in self.code.returned(builder) if builder is not None else ():
+                        if builder is not None:
+                            out.update(dict.fromkeys(self._data_files(given, builder, depth + 1)))
+        self._data[key] = list(out)[:MAX_FILES]
+        return self._data[key]
+
+    @cached_property
+    def carried(self) -> dict[str, list[Carried]]:
+        """Prompts that are handed to frameworks, by file."""
+        out: dict[str, list[Carried]] = {}
+        for one in carried(self.code.material):
+            out.setdefault(self._program.path(one.holder.info), []).append(one)
+        return out
+
+    @cached_property
+    def _settings(self) -> list[str]:
+        """Data files that some code names, whose entries a settings library gives as members."""
+        out: dict[str, None] = {}
+        for file in self._program.files:
+            if file is None or file.tags:
+                continue
+            for written in _DATA_NAME.findall(file.source):
+                out.update(dict.fromkeys(self._files.named(written.decode("utf-8", "replace"), file.path)))
+        return list(out)
+
+    # -- attributes --------------------------------------------------------------------------------------------
+
+    def _holder(self, place: CodePlace) -> Subject | None:
+        """Return the code of the module that holds a place."""
+        for module in self._modules.get(place.path, ()):
+            body = self._program.bodies[module]
+            if body >= 0:
+                return Subject(self._program, self.code.material.sites, self._program.functions[body])
+        return None
+
+    @cached_property
+    def _modules(self) -> dict[str, list[int]]:
+        out: dict[str, list[int]] = {}
+        for module in self._program.index.modules:
+            out.setdefault(module.path, []).append(module.index)
+        return out
+
+
+_MODELS = frozenset({"llm_chat"})
+#: Attributes of a crew that hold the files of its agents and tasks.
+_CREWS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}
+_DATA_NAME = re.compile(rb"[\"']([\w./-]{1,150}\.(?:ya?ml|toml|json))[\"']")
+
+
+def _arguments(call: Expr) -> list[Expr]:
+    return [*positional_of(call), *(v for _, v in keywords_of(call))]
+
+
+def _all_of(subject: Subject) -> list[tuple[Stmt, Expr]]:
+    skip = ("k", docstring(subject.ir.body))
+    kept = (s for s in subject.statements if s[0] not in ("raise", "assert"))
+    return [(s, e) for s in kept for e in own_expressions(s) if e != skip]
+
+
+def target_name(s: Stmt) -> str:
+    """Return the first name that a statement assigns to; empty for other statements."""
+    return next(iter(target_names(targets_of(s)[0])), "") if s[0] == "assign" else ""

@@ -1,0 +1,145 @@
+"""Decides which texts look like prompts, which look like paths of files, and what their variable parts are."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+from gapwatch.design.patterns.code_walk import names_in, text_of
+from gapwatch.design.source.ir import (
+    Expr,
+    callee_of,
+    constant_of,
+    index_of,
+    is_call,
+    is_member,
+    is_subscript,
+    is_text,
+    member_of,
+    owner_of,
+    positional_of,
+    text_parts,
+)
+from gapwatch.design.source.program import last_name
+from gapwatch.design.source.scan import KEYED_SUFFIXES, PLAIN_SUFFIXES
+
+#: Shortest prompt, in characters; shorter texts are labels and keys.
+_MIN_PROMPT = 30
+#: Most files that a path with a varying part can mean before it means any.
+MAX_FILES = 8
+
+
+def peeled(e: Expr) -> tuple[Expr, str | None] | None:
+    """Return the holder of an entry or member and its key; None as the key where it varies."""
+    if is_subscript(e):
+        key = index_of(e)
+        return owner_of(e), constant_of(key) if is_text(key) else None
+    if is_member(e):
+        return owner_of(e), member_of(e)
+    if is_call(e) and is_member(callee_of(e)) and member_of(callee_of(e)) == "get" and positional_of(e):
+        key = positional_of(e)[0]
+        return owner_of(callee_of(e)), constant_of(key) if is_text(key) else None
+    return None
+
+
+def written_path(e: Expr) -> str | None:
+    """Return the path that an expression writes, with `*` for its varying parts; None where it writes none."""
+    if is_text(e):
+        return str(constant_of(e))
+    if e[0] == "f":
+        return "".join(part if isinstance(part, str) else "*" for part in text_parts(e))
+    if e[0] == "o" and e[1] in ("/", "+"):
+        parts = [written_path(part) for part in e[2]]
+        if parts[-1] is None:
+            return None
+        joined = ("/" if e[1] == "/" else "").join(
+            part if part is not None else ("" if i == 0 else "*") for i, part in enumerate(parts)
+        )
+        return joined if e[1] == "/" or parts[0] is not None else "*" + joined
+    if is_call(e) and last_name(e) in ("join", "joinpath", "Path", "PurePath") and positional_of(e):
+        parts = [written_path(part) for part in positional_of(e)]
+        if last_name(e) == "join" and not (is_member(callee_of(e)) and "path" in text_of(callee_of(e))):
+            return None
+        if parts[-1] is None:
+            return None
+        return "/".join(part if part is not None else ("" if i == 0 else "*") for i, part in enumerate(parts))
+    return None
+
+
+def is_path(written: str) -> bool:
+    """Return whether a text in code names a file that can hold prompts."""
+    suffix = written.rpartition(".")[2].lower()
+    return suffix != written.lower() and suffix in (PLAIN_SUFFIXES | KEYED_SUFFIXES)
+
+
+def files_chosen(paths: list[str], given: frozenset[str]) -> list[str]:
+    """Return the files that the texts of a caller choose; all where it passes none and they are few."""
+    if given:
+        fitting = [p for p in paths if any(g and (f"/{g}." in f"/{p}" or f"/{g}/" in f"/{p}") for g in given)]
+        if fitting:
+            return fitting[:MAX_FILES]
+    return paths if len(paths) <= MAX_FILES else []
+
+
+# -- what looks like a prompt --------------------------------------------------------------------------------------
+
+
+def text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
+    """Return a constant text or f-string with `{name}` for its variable parts, and their names; None for others."""
+    if is_text(e):
+        return constant_of(e), []
+    if e[0] == "f":
+        parts, fields = [], []
+        for part in text_parts(e):
+            if isinstance(part, str):
+                parts.append(part)
+            else:
+                name = text_of(part)
+                fields.append(name.rpartition(".")[2] if "(" not in name else sorted(names_in(part) or {"value"})[0])
+                parts.append("{" + fields[-1] + "}")
+        return "".join(parts), fields
+    return None
+
+
+#: Functions and methods that write logs, messages and error answers.
+TELLS_PEOPLE = frozenset(
+    {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print", "echo", "HTTPException"}
+)
+#: Beginning of log and error messages.
+_MESSAGE = re.compile(
+    r"\W*(an? )?(\w+ )?(error|exception|warning|failed|failure|unable to|could ?n.t|could not|cannot|invalid|skipping"
+    r"|unsupported|unknown|unexpected|deprecated|no such|retrying|timed? ?out)\b",
+    re.I,
+)
+
+
+#: What a template fills in, and its commands.
+_VARYING = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\{\w*\}", re.S)
+
+
+def is_prompt(text: str) -> bool:
+    """Return whether a text is long enough for a prompt, and no address, statement, page or message."""
+    return (
+        len(text) >= _MIN_PROMPT
+        and len(_VARYING.sub(" ", text).split()) >= 5
+        and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html", "<!doctype"))
+        and not _MESSAGE.match(text)
+    )
+
+
+_JINJA = re.compile(r"\{%|\{\{-?\s*[A-Za-z_][\w.]*\s*(\||-?\}\})")
+_JINJA_FIELD = re.compile(
+    r"\{\{-?\s*([A-Za-z_]\w*)|\{%-?\s*(?:for\s+[\w\s,]+\s+in|if|elif)\s+(?:not\s+)?([A-Za-z_]\w*)"
+)
+_JINJA_OWN = re.compile(r"\{%-?\s*(?:for\s+([\w\s,]+)\s+in|set\s+(\w+))")
+
+
+def template_fields(text: str) -> list[str]:
+    """Return the names of the variable parts of a template: of jinja, mustache, or `str.format`."""
+    if _JINJA.search(text):
+        own = {n.strip() for pair in _JINJA_OWN.findall(text) for one in pair for n in one.split(",")} | {"loop"}
+        return sorted({a or b for a, b in _JINJA_FIELD.findall(text)} - own)
+    try:
+        return sorted({f for _, f, _, _ in Formatter().parse(text) if f and re.fullmatch(r"[A-Za-z_]\w*", f)})
+    except ValueError:
+        return []
