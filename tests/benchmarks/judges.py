@@ -29,7 +29,7 @@ from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ModelServer, verdict
@@ -92,7 +92,9 @@ def settings_for(adapter: str, base_url: str) -> JudgeSettings:
         "adapter": "http" if adapter == "http" else "litellm",
         "base_url": base_url, "concurrency": CONCURRENCY, "key_env": "GAPWATCH_BENCHMARK_KEY",
     }  # fmt: skip
-    return JudgeSettings.model_validate({"providers": {"*": provider}, "cache_entries": 0})
+    return JudgeSettings.model_validate(
+        {"providers": {"*": provider}, "prices": {"*": {"input": 1, "output": 4}}, "cache_entries": 0}
+    )
 
 
 def _maker(adapter: str, base_url: str) -> Callable[[str], ChatModel]:
@@ -110,7 +112,7 @@ def judged(adapter: str, base_url: str, items: int) -> dict[str, float]:
         asyncio.run(_ask(make("openai"), MODELS[adapter], 20, 4))  # whatever is loaded with the first call
         with Store.open(path) as store:
             began, cpu = time.perf_counter(), _cpu()
-            result = judge_store(store, [portfolio], ModelAccess(settings, make, lambda model: (1e-6, 4e-6)))
+            result = judge_store(store, [portfolio], ModelAccess(settings, make))
             seconds, cpu = time.perf_counter() - began, _cpu() - cpu
         assert (result.closed, result.errors) == (items, {}), result
     return {"items_per_second": items / seconds, "cpu_ms_per_item": 1000 * cpu / items}

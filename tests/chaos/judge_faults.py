@@ -34,9 +34,9 @@ from gapwatch.sinks.store.ledger import imbalance
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step
 from gapwatch.sinks.verdicts.budget_leases import JudgeMoney
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ServerThread, completion, verdict
@@ -176,7 +176,8 @@ def _judge(path: str, base_url: str, cap: float, point: str, at: int, output: st
         "adapter": "http", "base_url": base_url, "timeout_seconds": 0.5, "concurrency": 64, "attempts": 4,
         "first_delay_seconds": 0.01, "longest_delay_seconds": 0.05, "breaker_seconds": 0.05, "key_env": "FAULT_KEY",
     }  # fmt: skip
-    settings = JudgeSettings.model_validate({"providers": {"*": provider}, "max_output_tokens": 200})
+    prices = {"*": {"input": 1e6 * PRICE[0], "output": 1e6 * PRICE[1]}}
+    settings = JudgeSettings.model_validate({"providers": {"*": provider}, "prices": prices, "max_output_tokens": 200})
     _Mortal.point, _Mortal.at = point, at
     if point == "lease":
         leases, lease = 0, JudgeMoney.lease
@@ -199,7 +200,7 @@ def _judge(path: str, base_url: str, cap: float, point: str, at: int, output: st
             _die()  # with calls under way
 
     with _Mortal.open(path) as store:
-        access = ModelAccess(settings, model_maker(settings), lambda model: PRICE)
+        access = model_access(settings)
         judge_store(store, [portfolio], access, on_batch=on_batch)
 
 

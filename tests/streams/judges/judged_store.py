@@ -16,7 +16,7 @@ from gapwatch.sinks.verdicts.open_requests import OpenRequests
 from gapwatch.streams.batch.replay import replay
 from gapwatch.streams.judges.models.model_maker import ModelAccess
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from gapwatch.streams.pipeline.judge_result import JudgeResult
 
 FREE = (0.0, 0.0)
@@ -57,7 +57,7 @@ def judge(
     path: Path,
     portfolio: Portfolio,
     script: Script | ChatModel,
-    price: tuple[float, float] = FREE,
+    price: tuple[float, float] | None = FREE,
     on_batch: Callable[[JudgeResult], None] | None = None,
     patience: float = 30.0,
     **changed: Any,
@@ -66,9 +66,14 @@ def judge(
     model = script if not callable(script) else ScriptedModel(script)
     with Store.open(path) as store:
         return judge_store(
-            store, [portfolio], ModelAccess(settings(**changed), lambda vendor: model, lambda name: price),
+            store, [portfolio], ModelAccess(settings(**{"prices": priced(price), **changed}), lambda vendor: model),
             patience_seconds=patience, on_batch=on_batch,
         )  # fmt: skip
+
+
+def priced(price: tuple[float, float] | None) -> dict[str, Any]:
+    """Prices of the settings: US dollars per token, input and output, for every model; None: no price is known."""
+    return {} if price is None else {"*": {"input": 1e6 * price[0], "output": 1e6 * price[1]}}
 
 
 def says(score: object) -> Script:

@@ -18,10 +18,11 @@ from gapwatch.sinks.store.overrides import Override
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.agreement import Agreement, agreements
 from gapwatch.streams.batch.replay import replay
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from gapwatch.streams.pipeline.judge_result import JudgeResult
+from tests.streams.judges.judged_store import priced
 from tests.streams.judges.model_server import HttpAnswer, nonce_in, served
 
 #: Words in which judges that were given no scale said pass or fail, as far as they leave no doubt.
@@ -98,11 +99,9 @@ def judge_recorded(
 
     with served(answer) as server:
         provider = {"adapter": "http", "base_url": server.base_url, "first_delay_seconds": 0.001}
-        settings = JudgeSettings.model_validate({"providers": {"*": provider}})
+        settings = JudgeSettings.model_validate({"providers": {"*": provider}, "prices": priced((2.5e-6, 1e-5))})
         with Store.open(path) as store:
-            result = judge_store(
-                store, [portfolio], ModelAccess(settings, model_maker(settings), lambda model: (2.5e-6, 1e-5))
-            )
+            result = judge_store(store, [portfolio], model_access(settings))
             _override(store, list(items.values()))
     return path, result
 

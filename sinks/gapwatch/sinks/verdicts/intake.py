@@ -19,7 +19,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import StoreTransaction
-from gapwatch.sinks.verdicts.budget_leases import Caps, Grant, JudgeMoney, Lease, Settlements, week_of
+from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, Lease, week_of
 from gapwatch.sinks.verdicts.call_counts import JudgeSamples
 from gapwatch.sinks.verdicts.closing import Closed, JudgeClosing, WriteSlice
 
@@ -34,6 +34,10 @@ class VerdictIntake:
         keep: Writes a slice of verdicts and shows it to observers.
         portfolios: Portfolios in force.
         caps: Their weekly caps.
+
+    Attributes:
+        samples: Counts of calls and verdicts.
+        money: Lends budget under the caps.
     """
 
     def __init__(self, store: Store, keep: WriteSlice, portfolios: Sequence[Portfolio], caps: Caps) -> None:
@@ -41,12 +45,12 @@ class VerdictIntake:
         self._store = store
         self._portfolios = list(portfolios)
         self._closing = JudgeClosing(store, keep)
-        self._money = JudgeMoney(store, caps)
+        self.money = JudgeMoney(store, caps)
 
     def portfolios_changed(self, portfolios: Sequence[Portfolio], caps: Caps) -> None:
         """Use these portfolios and weekly caps from now on."""
         self._portfolios = list(portfolios)
-        self._money.caps = caps
+        self.money.caps = caps
 
     def close(self, judgements: Sequence[Judgement], read: Mapping[tuple[str, int], int] | None = None) -> Closed:
         """Store judgements.
@@ -69,17 +73,6 @@ class VerdictIntake:
         rows = self._store.query("SELECT topic, partition, max(to_offset) FROM internal.judge_offsets GROUP BY ALL")
         return {(topic, partition): to_offset for topic, partition, to_offset in rows}
 
-    def lease(
-        self, portfolio: str, metric: str, least: float, wanted: float, settled: Settlements = (),
-        id_: str | None = None, keeps: bool = False,
-    ) -> Grant:  # fmt: skip
-        """Settle leases and grant another, if the cap allows it. See `JudgeMoney.lease`."""
-        return self._money.lease(portfolio, metric, least, wanted, datetime.now(UTC), settled, id_, keeps)
-
-    def settle(self, settled: Settlements) -> None:
-        """End leases of a worker."""
-        self._money.settle(settled, datetime.now(UTC))
-
     def posts(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         """Return the handlers of POST requests of judges in other processes, by path."""
         return {"/v1/judges/lease": self._post_lease, "/v1/judges/settle": self._post_settle}
@@ -92,11 +85,12 @@ class VerdictIntake:
             if not known:
                 raise UsageError(f"there is no portfolio {portfolio!r} here")
         least, wanted, id_ = _usd(asked, "least"), _usd(asked, "wanted"), _text(asked, "id")
-        grant = self.lease(portfolio, metric, least, wanted, _settlements(asked), id_, asked.get("keeps") is True)
+        keeps = asked.get("keeps") is True
+        grant = self.money.lease(portfolio, metric, least, wanted, datetime.now(UTC), _settlements(asked), id_, keeps)
         return {"lease": None if grant.lease is None else vars(grant.lease), "may_wait": grant.may_wait}
 
     def _post_settle(self, asked: dict[str, Any]) -> dict[str, Any]:
-        self.settle(_settlements(asked))
+        self.money.settle(_settlements(asked), datetime.now(UTC))
         return {"settled": True}
 
     def waiting(self) -> int:
@@ -116,11 +110,11 @@ class VerdictIntake:
         week = week_of(datetime.now(UTC))
         for portfolio in self._portfolios:
             for metric in portfolio.metrics:
-                usd = self._money.left(portfolio.portfolio, metric.name, week) if _is_judged(metric) else None
+                usd = self.money.left(portfolio.portfolio, metric.name, week) if _is_judged(metric) else None
                 if usd is None:
                     continue
                 left[portfolio.portfolio, metric.name] = usd
-                factor = _factor(self._money.share(portfolio.portfolio, metric.name, week))
+                factor = _factor(self.money.share(portfolio.portfolio, metric.name, week))
                 if factor < 1.0:
                     rates[portfolio.pipeline, metric.name] = factor
         oldest = self._closing.oldest_at

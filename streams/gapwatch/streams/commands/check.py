@@ -87,13 +87,11 @@ def check(
 
 def _check_judges(file: Path, portfolios: Sequence[Portfolio]) -> None:
     """Check settings of judges: their values, caps on metrics, a provider and, under a cap, a price for each model."""
-    from gapwatch.streams.judges.calls.prices import caps_of, check_caps, known_prices
-    from gapwatch.streams.judges.models.model_maker import price_finder
+    from gapwatch.streams.judges.calls.terms import checked_terms
     from gapwatch.streams.judges.settings import load_judge_settings
 
     settings = load_judge_settings(file)
-    check_caps(portfolios, settings)
-    prices = known_prices(portfolios, caps_of(portfolios, settings), price_finder(settings))
+    prices = {model for one in checked_terms(portfolios, settings) for model in one.prices}
     wait = f"a request waits {settings.give_up_after} in an outage"
     console().print(Text(f"{shown(str(file), 200)} is valid: {len(prices)} models; {wait}"))
 

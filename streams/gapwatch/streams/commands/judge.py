@@ -49,7 +49,7 @@ def judge_store_command(store: StorePlace, judges: Path, patience: float) -> Non
     from gapwatch.sinks.store.store import Store
     from gapwatch.streams.judges.models.model_maker import model_access
     from gapwatch.streams.judges.settings import load_judge_settings
-    from gapwatch.streams.judges.workers.store_run import judge_store
+    from gapwatch.streams.judges.workers.judge_start import judge_store
 
     file = store_file(store, "judge run")
     access = model_access(load_judge_settings(judges))
@@ -177,12 +177,11 @@ def estimate_command(files: tuple[Path, ...], portfolio: Path, judges: Path) -> 
     """
     from gapwatch.scorers.loading.load import load_portfolio
     from gapwatch.streams.judges.audit.estimating import estimate_judges
-    from gapwatch.streams.judges.models.model_maker import price_finder
     from gapwatch.streams.judges.settings import load_judge_settings
 
     settings = load_judge_settings(judges)
     loaded = load_portfolio(portfolio)
-    estimates = estimate_judges(loaded, files, settings, price_finder(settings))
+    estimates = estimate_judges(loaded, files, settings)
     costs = [estimate.usd_per_week for estimate in estimates]
     total = None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
     cap = loaded.budget.judge_usd_per_week if loaded.budget is not None else None

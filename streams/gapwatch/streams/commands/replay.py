@@ -100,12 +100,11 @@ def replay_command(
 
 def _judge(path: Path, portfolios: Sequence[Portfolio]) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
     """Return a function that judges a store; errors of the settings are raised now, before any trace is read."""
-    from gapwatch.streams.judges.calls.prices import caps_of, check_caps, known_prices
+    from gapwatch.streams.judges.calls.terms import checked_terms
     from gapwatch.streams.judges.models.model_maker import model_access
     from gapwatch.streams.judges.settings import load_judge_settings
-    from gapwatch.streams.judges.workers.store_run import judge_store
+    from gapwatch.streams.judges.workers.judge_start import judge_store
 
     access = model_access(load_judge_settings(path))
-    check_caps(portfolios, access.settings)
-    known_prices(portfolios, caps_of(portfolios, access.settings), access.price_of)
+    checked_terms(portfolios, access.settings)
     return lambda store, portfolios: judge_store(store, portfolios, access)

@@ -93,7 +93,8 @@ class JudgeSettings(_Written):
 
     Attributes:
         providers: Settings by vendor, which is the part of a model's name before the slash; `*` for all others.
-        prices: Price by model; with the adapter `litellm`, models of litellm's price list need none.
+        prices: Price by model, `*` for all others; with the adapter `litellm`, models of litellm's price list need
+            none.
         usd_per_week: Weekly cap in US dollars by metric, besides `budget.judge_usd_per_week` of a portfolio.
         max_output_tokens: Token limit of a reply, sent if the judge's params have none; bounds its price.
         context_tokens: Context window by model, in tokens of request and reply; longer requests are cut before they are

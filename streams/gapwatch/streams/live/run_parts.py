@@ -28,7 +28,8 @@ from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
 from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
-from gapwatch.streams.judges.workers.judge_role import JudgeOptions, JudgeRole
+from gapwatch.streams.judges.workers.judge_role import JudgeRole
+from gapwatch.streams.judges.workers.judge_start import JudgeOptions
 from gapwatch.streams.live.alert_text_loop import AlertTextLoop, ReadRecords
 from gapwatch.streams.live.export_loop import ExportLoop, ExportOptions
 from gapwatch.streams.live.feed_loop import FeedLoop

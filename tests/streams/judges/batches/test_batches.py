@@ -18,9 +18,9 @@ from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.audit.estimating import estimate_judges
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker, price_finder
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from gapwatch.streams.pipeline.judge_result import JudgeResult
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.batch_server import USAGE, BatchServer, served_batches, verdict_text
@@ -54,10 +54,7 @@ def judged(
 ) -> JudgeResult:
     settings = JudgeSettings.model_validate(settings_of(url, api, **changed))
     with Store.open(store) as opened:
-        access = ModelAccess(
-            settings, model_maker(settings), lambda model: (PRICE["input"] / 1e6, PRICE["output"] / 1e6)
-        )
-        return judge_store(opened, [portfolio], access, patience_seconds=patience)
+        return judge_store(opened, [portfolio], model_access(settings), patience_seconds=patience)
 
 
 def text_in(body: dict[str, Any]) -> str:
@@ -155,7 +152,7 @@ def test_an_estimate_knows_the_price_of_a_batch(tmp_path: Path) -> None:
     usd = {}
     for mode in ("calls", "batch"):
         settings = JudgeSettings.model_validate(settings_of("http://127.0.0.1:9/v1", "openai", mode=mode))
-        (one,) = estimate_judges(portfolio, [tmp_path / "traces.jsonl"], settings, price_finder(settings))
+        (one,) = estimate_judges(portfolio, [tmp_path / "traces.jsonl"], settings)
         assert one.usd_per_call is not None and one.worst_usd_per_call is not None
         usd[mode] = (one.usd_per_call, one.worst_usd_per_call)
 
@@ -251,8 +248,7 @@ def test_a_cap_is_spent_by_one_batch_after_another_and_then_ends_requests(
     with served_batches(server) as url:
         settings = JudgeSettings.model_validate(settings_of(url, "openai") | {"usd_per_week": {"faithful": 0.03}})
         with Store.open(store) as opened:
-            price = (PRICE["input"] / 1e6, PRICE["output"] / 1e6)
-            judge_store(opened, [portfolio], ModelAccess(settings, model_maker(settings), lambda model: price))
+            judge_store(opened, [portfolio], model_access(settings))
     found = states(store, "faithful")
 
     assert set(found) == {"pass", "shed_budget"} and sum(found.values()) == 40

@@ -16,14 +16,14 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.intake import VerdictIntake
 from gapwatch.streams.judges.batches.batch_maker import refuse_batches
-from gapwatch.streams.judges.calls.prices import caps_of
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.calls.terms import caps_of
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.live_judges import LiveJudges
+from gapwatch.streams.judges.workers.judge_start import LiveJudges
 from tests.live_store import live_slices
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.batch_server import BatchServer, served_batches, verdict_text
-from tests.streams.judges.batches.test_batches import PRICE, settings_of
+from tests.streams.judges.batches.test_batches import settings_of
 from tests.streams.judges.judged_store import states, trace
 
 
@@ -37,9 +37,8 @@ def until(holds: Callable[[], bool]) -> None:
 
 def live(store: Store, writer: ThreadPoolExecutor, portfolio: Portfolio, settings: JudgeSettings) -> LiveJudges:
     intake = VerdictIntake(store, store.write_slice, [portfolio], caps_of([portfolio], settings))
-    access = ModelAccess(settings, model_maker(settings), lambda model: (PRICE["input"] / 1e6, PRICE["output"] / 1e6))
     failures: list[BaseException] = []
-    judges = LiveJudges(store, intake, writer, [portfolio], access, failures.append)
+    judges = LiveJudges(store, intake, writer, [portfolio], model_access(settings), failures.append)
     judges.start()
     return judges
 

@@ -65,15 +65,7 @@ async def spend(store: Store, writer: ThreadPoolExecutor, caps: Caps, biller: Bi
     rng = random.Random(5)
 
     def make_wallet() -> Wallet:
-        return Wallet(
-            ThreadLender(
-                lambda portfolio, metric, least, wanted, settled, id_, keeps: money.lease(
-                    portfolio, metric, least, wanted, datetime.now(UTC), settled, id_, keeps
-                ),
-                lambda settled: money.settle(settled, datetime.now(UTC)),
-                writer,
-            )
-        )
+        return Wallet(ThreadLender(money, writer))
 
     async def work(provider: Provider) -> None:
         nonlocal booked_at_first_shed, booked, asked
@@ -147,15 +139,7 @@ def test_a_cap_on_one_metric_stops_that_metric_alone(tmp_path: Path) -> None:
     async def asked() -> tuple[list[str], float]:
         with ThreadPoolExecutor(1, "writer") as writer, Store.open(tmp_path / "s.duckdb", create=True) as store:
             money = JudgeMoney(store, Caps({"p": 10.0}, {("p", "a"): 0.015}))
-            wallet = Wallet(
-                ThreadLender(
-                    lambda portfolio, metric, least, wanted, settled, id_, keeps: money.lease(
-                        portfolio, metric, least, wanted, datetime.now(UTC), settled, id_, keeps
-                    ),
-                    lambda settled: money.settle(settled, datetime.now(UTC)),
-                    writer,
-                )
-            )
+            wallet = Wallet(ThreadLender(money, writer))
             provider = Provider(ProviderSettings(), Biller(250, 40), wallet)
             ended = []
             for metric in ["b", "a", "c"] * 60:

@@ -18,12 +18,11 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.intake import VerdictIntake
 from gapwatch.streams.judges.calls import patience
 from gapwatch.streams.judges.calls.patience import LeftPending, Patience, WorkPlaces
-from gapwatch.streams.judges.calls.prices import caps_of
 from gapwatch.streams.judges.calls.provider import CallPrice, Provider
+from gapwatch.streams.judges.calls.terms import caps_of
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings, ProviderSettings
-from gapwatch.streams.judges.workers.live_judges import LiveJudges
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import LiveJudges, judge_store
 from gapwatch.streams.pipeline.judge_result import JudgeResult
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import imbalance_of, query, scored_store, states, trace
@@ -128,7 +127,7 @@ def test_an_outage_stalls_no_other_provider_or_model_of_its_lane(tmp_path: Path,
             return ScriptedModel(lambda call: ModelFailure("refused_key")) if vendor == "ill" else make(vendor)
 
         with Store.open(path) as store:
-            access = type(access)(access.settings, make_ill, access.price_of)
+            access = type(access)(access.settings, make_ill)
             result = judge_store(store, [portfolio], access, patience_seconds=0.4)
 
     assert states(path, "b_second") == {"pass": 50}

@@ -18,9 +18,9 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder
 from gapwatch.streams.judges.calls import tokens
 from gapwatch.streams.judges.calls.tokens import count_tokens
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from tests.paths import ROOT
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import imbalance_of, query, scored_store, states, trace
@@ -70,7 +70,7 @@ def judged(
         }  # fmt: skip
         access = JudgeSettings.model_validate(written)
         with Store.open(store) as opened:
-            judge_store(opened, [portfolio], ModelAccess(access, model_maker(access), lambda model: (0.0, 0.0)))
+            judge_store(opened, [portfolio], model_access(access))
     return store, sent
 
 

@@ -15,7 +15,7 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.secret import Secret
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import scored_store, states, trace
 from tests.streams.judges.model_server import HttpAnswer, completion, nonce_in, served, verdict

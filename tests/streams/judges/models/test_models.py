@@ -366,8 +366,8 @@ def test_only_asking_imports_litellm_and_it_keeps_its_own_prices() -> None:
         "def refuse(*a, **k): raise AssertionError('the network was asked')\n"
         "socket.getaddrinfo = refuse\n"
         "socket.socket.connect = refuse\n"
-        "assert m.price_of('openai/gpt-4o')[0] > 0\n"
-        "assert m.price_of('openai/no-such-model') is None\n"
+        "assert m.listed_price('openai/gpt-4o')[0] > 0\n"
+        "assert m.listed_price('openai/no-such-model') is None\n"
         "assert os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] == 'True'\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

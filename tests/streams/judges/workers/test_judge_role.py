@@ -216,6 +216,10 @@ def test_money_and_overrides_need_the_token(judged):
         one.start(f"--judges={one.judges}")
         one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
         one.wait_until(lambda: one.live("SELECT count(*) AS n FROM internal.judge_closed")[0]["n"] == selected(20))
+        # The judge gives back its own lease a second after its last call.
+        open_leases = """SELECT count(*)::BIGINT AS n FROM (
+            SELECT lease FROM internal.judge_money GROUP BY lease HAVING bool_and(entry = 'lease'))"""
+        one.wait_until(lambda: one.live(open_leases)[0]["n"] == 0)
         wanted = {"portfolio": one.live("SELECT portfolio FROM portfolios")[0]["portfolio"], "metric": "helpful"}
         for path in ("/v1/judges/lease", "/v1/judges/settle", "/v1/overrides"):
             for token in (False, "wrong"):

@@ -10,10 +10,10 @@ import pytest
 
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.intake import VerdictIntake
-from gapwatch.streams.judges.calls.prices import caps_of
+from gapwatch.streams.judges.calls.terms import caps_of
 from gapwatch.streams.judges.models.model_maker import ModelAccess
-from gapwatch.streams.judges.workers import live_judges
-from gapwatch.streams.judges.workers.live_judges import LiveJudges
+from gapwatch.streams.judges.workers import judge_worker
+from gapwatch.streams.judges.workers.judge_start import LiveJudges
 from tests.streams.judges.judged_store import settings
 
 
@@ -21,7 +21,7 @@ from tests.streams.judges.judged_store import settings
 def made(tmp_path: Any) -> Any:
     """Judges of an empty store, and the errors that ended them."""
     failures: list[BaseException] = []
-    access = ModelAccess(settings(), lambda vendor: None, lambda name: (0.0, 0.0))  # type: ignore[arg-type, return-value]
+    access = ModelAccess(settings(), lambda vendor: None)  # type: ignore[arg-type, return-value]
     with ThreadPoolExecutor(1, "writer") as writer, Store.open(tmp_path / "s.duckdb", create=True) as store:
         intake = VerdictIntake(store, lambda *given: None, [], caps_of([], access.settings))  # type: ignore[arg-type]
         judges = LiveJudges(store, intake, writer, [], access, failures.append)
@@ -32,14 +32,14 @@ def made(tmp_path: Any) -> Any:
 def test_a_stop_that_comes_while_the_thread_starts_ends_it(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     judges, failures = made
     at_start, stopped = threading.Event(), threading.Event()
-    wallet = live_judges.Wallet
+    wallet = judge_worker.Wallet
 
     def slow_wallet(*given: Any) -> Any:
         at_start.set()
         assert stopped.wait(60.0)
         return wallet(*given)
 
-    monkeypatch.setattr(live_judges, "Wallet", slow_wallet)
+    monkeypatch.setattr(judge_worker, "Wallet", slow_wallet)
     judges.start()
     assert at_start.wait(60.0)
     assert not judges.stop(0.0)

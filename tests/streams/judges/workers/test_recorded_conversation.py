@@ -13,13 +13,13 @@ from gapwatch.scorers.judges.prompt import request_bytes
 from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder
-from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from tests.deploy.demo_traces import run_script
 from tests.paths import AIRLINE, ROOT
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
-from tests.streams.judges.judged_store import imbalance_of, query, scored_store
+from tests.streams.judges.judged_store import imbalance_of, priced, query, scored_store
 from tests.streams.judges.model_server import HttpAnswer, nonce_in, served
 
 RECORDED = json.loads(gzip.decompress((ROOT / "tests/data/judges/tau2_prompt.json.gz").read_bytes()))
@@ -52,8 +52,9 @@ def test_a_conversation_is_judged_as_its_recorded_judge_did(tmp_path: Path) -> N
         return HttpAnswer(200, json.dumps(reply).encode())
 
     with served(answer) as server:
-        settings = JudgeSettings.model_validate({"providers": {"*": {"adapter": "http", "base_url": server.base_url}}})
-        access = ModelAccess(settings, model_maker(settings), lambda model: (2.5e-6, 1e-5))
+        provider = {"adapter": "http", "base_url": server.base_url}
+        settings = JudgeSettings.model_validate({"providers": {"*": provider}, "prices": priced((2.5e-6, 1e-5))})
+        access = model_access(settings)
         with Store.open(store) as opened:
             judge_store(opened, [portfolio], access)
             archive = VerdictArchive(opened.cursor())

@@ -11,9 +11,10 @@ import pytest
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.store import Store
-from gapwatch.streams.judges.models.model_maker import model_access, price_finder
+from gapwatch.streams.judges.calls.terms import price_of
+from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.store_run import judge_store
+from gapwatch.streams.judges.workers.judge_start import judge_store
 from gapwatch.streams.pipeline.judge_result import JudgeResult
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import imbalance_of, scored_store, states, trace
@@ -93,4 +94,4 @@ def test_a_model_whose_provider_is_not_named_is_refused() -> None:
     assert settings.lane("well") == "well"
     assert settings.lane("ill") == "*"
     with pytest.raises(UsageError, match="'ill'"):
-        price_finder(settings)("ill/small")
+        price_of("ill/small", settings)

@@ -220,7 +220,7 @@ class _Scoring:
         client = self._plan.client
         if client is None or not any(metric.claim.form == "judge" for metric in self._portfolio.metrics):
             return None
-        from gapwatch.streams.judges.workers.store_run import judge_store
+        from gapwatch.streams.judges.workers.judge_start import judge_store
 
         access = client_access(client)
         return lambda store, portfolios: judge_store(store, portfolios, access, patience_seconds=30.0)

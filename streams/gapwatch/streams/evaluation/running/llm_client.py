@@ -8,7 +8,7 @@ from typing import Protocol
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
 from gapwatch.streams.judges.models.model_maker import ModelAccess
 from gapwatch.streams.judges.secret import Secret
-from gapwatch.streams.judges.settings import JudgeSettings, ProviderSettings
+from gapwatch.streams.judges.settings import JudgeSettings, Price, ProviderSettings
 
 
 class LLMClient(Protocol):
@@ -102,9 +102,12 @@ def judge_name(client: LLMClient) -> str:
 
 
 def client_access(client: LLMClient) -> ModelAccess:
-    """Return what judges need to ask a client: limits, adapters, and no prices."""
+    """Return what judges need to ask a client: limits and adapters; its calls have no price."""
     settings = JudgeSettings(
-        providers={"*": ProviderSettings(concurrency=8, attempts=3, first_delay_seconds=0.2, longest_delay_seconds=5.0)}
+        providers={
+            "*": ProviderSettings(concurrency=8, attempts=3, first_delay_seconds=0.2, longest_delay_seconds=5.0)
+        },
+        prices={"*": Price(input=0, output=0)},
     )
 
     def make(_vendor: str) -> ChatModel:
@@ -112,7 +115,7 @@ def client_access(client: LLMClient) -> ModelAccess:
             return client.chat_model()
         return ClientModel(client)
 
-    return ModelAccess(settings, make, lambda _model: None)
+    return ModelAccess(settings, make)
 
 
 _set: list[LLMClient] = []

@@ -13,8 +13,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.scoring.score import Scorer, score
 from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.streams.judges.calls.judging import JudgeQuestion, judge_questions
-from gapwatch.streams.judges.calls.prices import FREE, listed_prices
-from gapwatch.streams.judges.models.model_maker import PriceFinder
+from gapwatch.streams.judges.calls.terms import terms_of
 from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.sources.file_source import FileSource
 
@@ -50,25 +49,19 @@ class JudgeEstimate:
     worst_usd_per_call: float | None
 
 
-def estimate_judges(
-    portfolio: Portfolio,
-    files: Sequence[Path],
-    settings: JudgeSettings,
-    price_of: PriceFinder,
-) -> list[JudgeEstimate]:
+def estimate_judges(portfolio: Portfolio, files: Sequence[Path], settings: JudgeSettings) -> list[JudgeEstimate]:
     """Return an estimate for each judge, from the prompts of real traces; no model is asked.
 
     Args:
         portfolio: Portfolio with judged metrics.
         files: Traces of its pipeline.
         settings: Settings with prices.
-        price_of: Returns the price of a model.
 
     Raises:
         UsageError: The files hold no trace of the pipeline, or the portfolio has no judge.
     """
-    prices = listed_prices([portfolio], price_of)
-    questions = judge_questions([portfolio], settings, {model: price or FREE for model, price in prices.items()})
+    terms = terms_of(portfolio, settings)
+    questions = judge_questions([terms], settings)
     if not questions:
         raise UsageError(f"the portfolio {portfolio.portfolio} has no judged metric")
     traces, sizes = _prompt_sizes(portfolio, files, questions)
@@ -78,7 +71,7 @@ def estimate_judges(
     estimates = []
     for (_, metric, judge), question in questions.items():
         mine = sizes.get((metric, judge), [])
-        known = prices[question.judge.model]
+        known = terms.prices[question.judge.model]
         tokens = sum(characters for characters, _ in mine) / len(mine) / CHARACTERS_A_TOKEN if mine else 0.0
         worst = max((usd for _, usd in mine), default=None) if known is not None else None
         price = question.price  # a batch costs less than the list says

@@ -29,6 +29,8 @@ from gapwatch.streams.judges.settings import ProviderSettings
 
 log = logging.getLogger("gapwatch.judges")
 T = TypeVar("T")
+#: Runs a function on the writer thread.
+InStoreThread = Callable[[Callable[[], None]], Awaitable[None]]
 
 #: Seconds for which a batch waits for money before it goes with the requests that it has.
 _MONEY_SECONDS = 2.0
@@ -64,7 +66,7 @@ class BatchLane:
         api: BatchApi,
         settings: ProviderSettings,
         journal: BatchJournal,
-        in_store_thread: Callable[[Callable[[], None]], Awaitable[None]],
+        in_store_thread: InStoreThread,
         next_request: NextRequest,
         deliver: Deliver,
         wallet: Wallet | None = None,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.verdicts.batch_journal import BatchJournal
 from gapwatch.streams.judges.batches.batch_api import BatchApi
-from gapwatch.streams.judges.batches.batch_lane import BatchLane
+from gapwatch.streams.judges.batches.batch_lane import BatchLane, InStoreThread
 from gapwatch.streams.judges.calls.judging import Judging
 from gapwatch.streams.judges.calls.pool import Deliver, NextRequest
 from gapwatch.streams.judges.calls.wallet import Wallet
@@ -20,7 +18,7 @@ def batch_lane(
     judging: Judging,
     settings: JudgeSettings,
     journal: BatchJournal,
-    in_store_thread: Callable[[Callable[[], None]], Awaitable[None]],
+    in_store_thread: InStoreThread,
     next_request: NextRequest,
     deliver: Deliver,
     wallet: Wallet | None,

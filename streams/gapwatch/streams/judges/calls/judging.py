@@ -21,13 +21,13 @@ from gapwatch.scorers.judges.suspicion import suspicions
 from gapwatch.scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
 from gapwatch.scorers.portfolio.claim import Judge, JudgedClaim
-from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.streams.judges.calls.patience import Patience
 from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
+from gapwatch.streams.judges.calls.terms import JudgeTerms
 from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
 from gapwatch.streams.judges.calls.wallet import Wallet
 from gapwatch.streams.judges.calls.window import OverWindow, fitted_call, window_of
-from gapwatch.streams.judges.models.model_maker import ModelMaker, TokenPrice
+from gapwatch.streams.judges.models.model_maker import ModelMaker
 from gapwatch.streams.judges.secret import key_name
 from gapwatch.streams.judges.settings import JudgeSettings
 
@@ -69,18 +69,16 @@ def sent_parameters(judge: Judge, max_output_tokens: int) -> dict[str, object]:
     return {"max_tokens": max_output_tokens, **judge.params}
 
 
-def judge_questions(
-    portfolios: Iterable[Portfolio], settings: JudgeSettings, prices: Mapping[str, TokenPrice]
-) -> dict[tuple[str, str, str], JudgeQuestion]:
+def judge_questions(terms: Iterable[JudgeTerms], settings: JudgeSettings) -> dict[tuple[str, str, str], JudgeQuestion]:
     """Return the questions of all judges by (portfolio sha, metric, judge).
 
     Args:
-        portfolios: The portfolios.
+        terms: Portfolios with their prices.
         settings: Settings of the judges.
-        prices: Prices by model.
     """
     questions = {}
-    for portfolio in portfolios:
+    for one in terms:
+        portfolio = one.portfolio
         for metric in portfolio.metrics:
             claim = metric.claim
             if not isinstance(claim, JudgedClaim):
@@ -92,7 +90,7 @@ def judge_questions(
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
                 provider = settings.provider(_vendor(judge.model))
                 share = 1 - provider.batch_discount if provider.mode == "batch" else 1.0
-                usd = [token * share for token in prices[judge.model]]
+                usd = [token * share for token in one.price(judge.model)]
                 price = CallPrice(portfolio.portfolio, metric.name, usd[0], usd[1], most)
                 question = JudgeQuestion(
                     judge, prompt, params, price, sampling_params_sha(params), _question_sha(prompt, judge, params)
@@ -105,24 +103,22 @@ class Judging:
     """Answers judge requests, any number at once, in one event loop.
 
     Args:
-        portfolios: Portfolios whose requests are answered.
+        terms: Portfolios whose requests are answered, with their prices.
         settings: Settings of the judges.
         make_model: Makes the adapter of a vendor's models.
-        prices: Prices by model, for all judges of these portfolios.
         wallet: Reserves the cost of calls; None: there is no cap.
         draw_nonce: Returns a random number for a prompt; None: from the system's random source.
     """
 
     def __init__(
         self,
-        portfolios: Iterable[Portfolio],
+        terms: Iterable[JudgeTerms],
         settings: JudgeSettings,
         make_model: ModelMaker,
-        prices: Mapping[str, TokenPrice],
         wallet: Wallet | None = None,
         draw_nonce: Callable[[], str] | None = None,
     ) -> None:
-        self.questions = judge_questions(portfolios, settings, prices)
+        self.questions = judge_questions(terms, settings)
         self.providers: dict[str, Provider] = {}
         self.suspicions: Counter[tuple[str, str]] = Counter()
         self._settings = settings
@@ -131,9 +127,9 @@ class Judging:
         self._draw_nonce = draw_nonce or _nonces().__next__
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
 
-    def add(self, portfolios: Iterable[Portfolio], prices: Mapping[str, TokenPrice]) -> None:
-        """Also answer requests of these portfolios, at these prices; may be called on any thread."""
-        self.questions = {**self.questions, **judge_questions(portfolios, self._settings, prices)}
+    def add(self, terms: Iterable[JudgeTerms]) -> None:
+        """Also answer requests of these portfolios; may be called on any thread."""
+        self.questions = {**self.questions, **judge_questions(terms, self._settings)}
 
     def breaker_states(self) -> dict[str, str]:
         """Return the state of the circuit breaker by vendor, for all providers asked so far."""
@@ -253,18 +249,9 @@ class Judging:
             self.providers[vendor] = found
         return found
 
-    def lanes(self) -> dict[str, int]:
-        """Return the lanes of all questions with the most requests that each answers at once."""
-        vendors = {_vendor(question.judge.model) for question in self.questions.values()}
-        at_once: Counter[str] = Counter()
-        for vendor in sorted(vendors):
-            at_once[self._settings.lane(vendor)] += self._settings.provider(vendor).concurrency
-        return dict(at_once)
-
-    def outage_seconds(self, lane: str) -> float:
-        """Return the seconds of the longest present outage among the providers of a lane; 0 without an outage."""
-        mine = (p for vendor, p in self.providers.items() if self._settings.lane(vendor) == lane)
-        return max((provider.outage_seconds for provider in mine), default=0.0)
+    def asks(self, lane: str) -> bool:
+        """Return True if a model of the lane is asked."""
+        return any(self._settings.lane(_vendor(q.judge.model)) == lane for q in self.questions.values())
 
     @property
     def cache_hits(self) -> int:

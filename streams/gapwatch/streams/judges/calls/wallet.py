@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Protocol
 
-from gapwatch.sinks.verdicts.budget_leases import Grant, Lease, Settlements, week_of
+from gapwatch.sinks.verdicts.budget_leases import Grant, JudgeMoney, Lease, Settlements, week_of
 
 #: Number of calls whose cost a worker leases at once.
 CALLS_A_LEASE = 8
@@ -46,29 +46,24 @@ class ThreadLender:
     """Leases from the store of this process.
 
     Args:
-        lease, settle: The methods of `Lender`, run on the writer thread.
+        money: Lends, on the writer thread.
         store_thread: The writer thread.
     """
 
-    def __init__(
-        self,
-        lease: Callable[[str, str, float, float, Settlements, str, bool], Grant],
-        settle: Callable[[Settlements], None],
-        store_thread: Executor,
-    ) -> None:
-        self._lease, self._settle, self._store_thread = lease, settle, store_thread
+    def __init__(self, money: JudgeMoney, store_thread: Executor) -> None:
+        self._money, self._store_thread = money, store_thread
 
     async def lease(
         self, portfolio: str, metric: str, least: float, wanted: float, settled: Settlements, id_: str, keeps: bool
     ) -> Grant:
         """Return a lease that is committed to the store, if the cap allows it."""
-        loop = asyncio.get_running_loop()
-        asked = (portfolio, metric, least, wanted, settled, id_, keeps)
-        return await loop.run_in_executor(self._store_thread, self._lease, *asked)
+        asked = (portfolio, metric, least, wanted, datetime.now(UTC), settled, id_, keeps)
+        return await asyncio.get_running_loop().run_in_executor(self._store_thread, self._money.lease, *asked)
 
     async def settle(self, settled: Settlements) -> None:
         """End leases."""
-        await asyncio.get_running_loop().run_in_executor(self._store_thread, self._settle, settled)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._store_thread, self._money.settle, settled, datetime.now(UTC))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Makes the adapters of a vendor's models and finds their prices, as the settings say."""
+"""Makes the adapters of a vendor's models, as the settings say."""
 
 from __future__ import annotations
 
@@ -13,34 +13,28 @@ from gapwatch.streams.judges.settings import JudgeSettings
 
 #: Makes the adapter of a vendor's models.
 ModelMaker = Callable[[str], ChatModel]
-#: US dollars per token, input and output.
-TokenPrice = tuple[float, float]
-#: Returns the price of a model; None if it is not known.
-PriceFinder = Callable[[str], TokenPrice | None]
 
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """Adapters and prices of the models that a process may ask.
+    """Models that a process may ask.
 
     Attributes:
-        settings: Providers, their limits, and caps.
+        settings: Providers, their limits, prices, and caps.
         make_model: Makes the adapter of a vendor's models.
-        price_of: Returns the price of a model.
     """
 
     settings: JudgeSettings
     make_model: ModelMaker
-    price_of: PriceFinder
 
 
 def model_access(settings: JudgeSettings) -> ModelAccess:
-    """Return adapters and prices by the settings.
+    """Return the adapters by the settings.
 
     Raises:
         UsageError: A key that the settings name is missing.
     """
-    return ModelAccess(settings, model_maker(settings), price_finder(settings))
+    return ModelAccess(settings, model_maker(settings))
 
 
 def model_maker(settings: JudgeSettings) -> ModelMaker:
@@ -68,24 +62,3 @@ def model_maker(settings: JudgeSettings) -> ModelMaker:
         return model if key is None else KeylessModel(model, (key,))
 
     return make
-
-
-def price_finder(settings: JudgeSettings) -> PriceFinder:
-    """Return the function that finds the price of a model, in US dollars per input and output token.
-
-    Prices come from the settings, then from litellm's price list if its adapter is used; None if neither has one. The
-    function raises UsageError for a model whose provider is not in the settings.
-    """
-
-    def price_of(model: str) -> TokenPrice | None:
-        provider = settings.provider(model.partition("/")[0] if "/" in model else "")  # refused where there is none
-        written = settings.prices.get(model)
-        if written is not None:
-            return written.input / 1e6, written.output / 1e6
-        if provider.adapter != "litellm":
-            return None
-        from gapwatch.streams.judges.models.quiet_litellm import price_of as listed
-
-        return listed(model)
-
-    return price_of

@@ -67,7 +67,7 @@ def silent_log(model: str) -> Any:
     )  # fmt: skip
 
 
-def price_of(model: str) -> tuple[float, float] | None:
+def listed_price(model: str) -> tuple[float, float] | None:
     """Return US dollars per input and output token from litellm's price list; None if the model is not in it."""
     litellm = load_litellm()
     for name in (model, model.partition("/")[2]):

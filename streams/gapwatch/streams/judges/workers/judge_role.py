@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.judges.judgement import Judgement
@@ -18,10 +17,8 @@ from gapwatch.sinks.verdicts.agreement import kappas
 from gapwatch.sinks.verdicts.call_counts import SECONDS_BOUNDS
 from gapwatch.sinks.verdicts.intake import VerdictIntake
 from gapwatch.sinks.verdicts.retries import retry_posts
-from gapwatch.streams.judges.calls.prices import caps_of
-from gapwatch.streams.judges.models.model_maker import ModelAccess
-from gapwatch.streams.judges.settings import JudgeSettings
-from gapwatch.streams.judges.workers.live_judges import LiveJudges
+from gapwatch.streams.judges.calls.terms import caps_of
+from gapwatch.streams.judges.workers.judge_start import JudgeOptions, LiveJudges
 from gapwatch.streams.judges.workers.scored_reader import ScoredReader
 from gapwatch.streams.pipeline.judge_throttle import JudgeThrottle
 from gapwatch.streams.pipeline.slice_writer import SliceWriter
@@ -32,19 +29,6 @@ log = logging.getLogger("gapwatch.judges")
 _AGREEMENT_SECONDS = 300.0
 #: Seconds between two updates of the metrics.
 _TELL_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class JudgeOptions:
-    """Judging options of a run.
-
-    Attributes:
-        settings: Settings of the judges; None: only the caps of the portfolios hold.
-        access: Adapters of the models; None: judges run elsewhere.
-    """
-
-    settings: JudgeSettings | None = None
-    access: ModelAccess | None = None
 
 
 class JudgeRole:
