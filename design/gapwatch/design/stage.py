@@ -11,6 +11,7 @@ import orjson
 from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings, search
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.classify import apply_goal, classify
+from gapwatch.design.architecture.component_names import take_names
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
 from gapwatch.design.architecture.edges import build_edges
@@ -22,9 +23,11 @@ from gapwatch.design.architecture.salience import FileSalience, file_salience, m
 from gapwatch.design.architecture.tiers import prompted_tiers
 from gapwatch.design.architecture.verify import find_symbol
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.instrumentation.instrumentation import Instrumentation, find_instrumentation
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans, set_answered
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
@@ -56,6 +59,7 @@ class CodeReading:
         salience: Scores of all files, greatest first.
         paths: Paths of all files that hold symbols.
         has_model: Whether any call reaches a model.
+        instrumentation: Spans that the program emits already.
     """
 
     program: Program
@@ -65,6 +69,7 @@ class CodeReading:
     salience: list[FileSalience]
     paths: set[str]
     has_model: bool
+    instrumentation: Instrumentation
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class Design:
         architecture: Components and edges.
         prompts: Prompts by component.
         points: Spans to emit.
+        instrumentation: Spans that the program emits already.
+        present: Those spans by component, with the rules of the portfolio for them.
         metrics: Metrics of the portfolio.
         selection: How they were selected, with the shelf of those that passed the critic and were not.
         dropped: Rejected metrics, each with its last review.
@@ -114,6 +121,8 @@ class Design:
     architecture: Architecture
     prompts: dict[str, list[Prompt]]
     points: list[IntegrationPoint]
+    instrumentation: Instrumentation
+    present: PresentSpans
     metrics: list[MetricDesign]
     selection: PortfolioSelection
     dropped: list[tuple[MetricDesign, MetricReview]]
@@ -194,6 +203,7 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
         salience=salience,
         paths=set(tags),
         has_model=any("llm_chat" in found for found in sinks.values()),
+        instrumentation=find_instrumentation(program, sites, scan.root),
     )
 
 
@@ -216,6 +226,7 @@ def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> Pipelin
     """Find components, edges, prompts and spans in what was read."""
     material, graph = code.material, code.material.graph
     components, _ = build_components(material, code.uses)
+    take_names(components, code.instrumentation)
     architecture = Architecture(components, build_edges(components, graph))
     refused = apply_operations(architecture, refiner.refine_components(architecture)) if refiner is not None else []
     texts = PromptTexts(ClaimedCode(material))
@@ -241,6 +252,10 @@ def _finish(
     metrics, is_bounded = selection.metrics, bool(selection.shelf)
     set_alerts(metrics, view.architecture, wishes.concerns, MAX_PAGES if is_bounded else None)
     ci_targets([*metrics, *(s.metric for s in selection.shelf)])
+    present = find_present_spans(
+        view.points, view.architecture, code.material.graph, code.instrumentation, code.material.sites.catalog
+    )
+    set_answered([*metrics, *(s.metric for s in selection.shelf)], view.points, present)
     points = _needed_points(view, metrics)
     gaps = [*choice.gaps, *_span_gaps(view.architecture, points)]
     questions = _questions(view, metrics, code.has_model, refiner)
@@ -263,6 +278,8 @@ def _finish(
         architecture=view.architecture,
         prompts=view.prompts,
         points=points,
+        instrumentation=code.instrumentation,
+        present=present,
         metrics=metrics,
         selection=selection,
         dropped=choice.dropped,
@@ -281,7 +298,11 @@ def _finish(
 def _needed_points(view: PipelineView, metrics: list[MetricDesign]) -> list[IntegrationPoint]:
     """Set for each span the metrics that need it; return the spans that some metric needs."""
     for point in view.points:
-        point.blind = sorted(m.name for m in metrics if m.component == point.component and point.name in m.spans)
+        point.blind = sorted(
+            m.name
+            for m in metrics
+            if m.component == point.component and point.name in m.spans and point.name not in m.answered
+        )
     return [p for p in view.points if p.blind]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.architecture.material import Unit
+from gapwatch.design.architecture.model import ComponentDraft
+from gapwatch.design.instrumentation.instrumentation import Instrumentation
 
 #: Generic names of files and folders, which need the name of the folder above.
 _EMPTY = frozenset(
@@ -111,3 +113,31 @@ def unique(name: str, used: set[str]) -> str:
 def title_of(identifier: str) -> str:
     """Return an identifier as a title."""
     return identifier.replace("_", " ").capitalize()
+
+
+def take_names(components: list[ComponentDraft], instrumentation: Instrumentation) -> None:
+    """Give a component the name that the program's own spans give it, where they agree on one that no other has.
+
+    Args:
+        components: Changed in place.
+        instrumentation: Spans that the program emits already.
+    """
+    owner = {symbol: c for c in components for symbol in c.symbols}
+    literals: dict[str, dict[str, bool]] = {}
+    for span in instrumentation.spans:
+        if span.kind == "tool" and not span.is_native:
+            continue  # A tool is a part of its agent.
+        if (component := owner.get(span.symbol)) is not None and "*" not in span.literal:
+            literals.setdefault(component.id, {})[span.literal] = span.is_native
+    used = {c.id for c in components}
+    given = [next(iter(found)) for found in literals.values() if len(found) == 1]
+    for component in components:
+        found = literals.get(component.id, {})
+        if len(found) != 1 or given.count(next(iter(found))) > 1:
+            continue
+        literal, is_native = next(iter(found.items()))
+        # A step of the publisher is of the component that it names, letter by letter.
+        name = literal if is_native else _told(snake(literal))
+        if name and name not in used and (is_native or name not in _VAGUE) and len(name) <= 40:
+            used.add(name)
+            component.id, component.name = name, title_of(name)

@@ -42,8 +42,8 @@ class _DesignGroup(click.Group):
 def design() -> None:
     """Read the source code of an LLM pipeline and write a portfolio that monitors it.
 
-    `gapwatch design REPO` writes portfolio.yaml, report.md, report.html and design.duckdb. Gapwatch reads the code as
-    data: it imports and runs none of it and sends nothing anywhere.
+    `gapwatch design REPO` writes portfolio.yaml, report.md, report.html, spans.json and design.duckdb. Gapwatch reads
+    the code as data: it imports and runs none of it and sends nothing anywhere.
     """
 
 
@@ -147,7 +147,7 @@ def _print(data: Any) -> None:
     default=Path("gapwatch-design"),
     show_default=True,
     metavar="DIR",
-    help="Folder for portfolio.yaml, report.md, report.html and design.duckdb; created if missing.",
+    help="Folder for portfolio.yaml, report.md, report.html, spans.json and design.duckdb; created if missing.",
 )
 @click.option(
     "--facts",

@@ -116,6 +116,8 @@ class MetricDesign:
         direction_place: Line that says which side is bad; None where the claim says it, or nothing does.
         prompts: Of a judge: the texts that the model is sent.
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
+        answered: Names of its spans that the program emits already, with all that it needs.
+        unanswered: Names of its other spans, with the reason.
     """
 
     name: str
@@ -156,6 +158,15 @@ class MetricDesign:
     direction_place: CodePlace | None = None
     prompts: list[CodePlace] = field(default_factory=list)
     evidence_from: list[CodePlace] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    unanswered: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_answered(self) -> str:
+        """`yes`, `partly` or `no`: whether the spans that the program emits already answer it."""
+        if not self.answered:
+            return "no"
+        return "partly" if self.unanswered else "yes"
 
     @property
     def says_by_itself(self) -> bool:

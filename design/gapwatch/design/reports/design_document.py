@@ -9,7 +9,6 @@ import yaml
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.questions import QuestionDraft
-from gapwatch.design.metrics.spans import VALUES
 from gapwatch.design.reports.document import (
     Badge,
     Block,
@@ -27,7 +26,8 @@ from gapwatch.design.reports.document import (
     Tiles,
     Words,
 )
-from gapwatch.design.reports.summary import begin_with, spans_in_order, summary
+from gapwatch.design.reports.spans_section import points_section, present_section
+from gapwatch.design.reports.summary import summary
 from gapwatch.design.stage import Design
 
 #: Labels of key figures whose JSON key alone is unclear.
@@ -42,6 +42,10 @@ _LABELS = {
     "passed": "metrics passed",
     "flagged": "metrics flagged",
     "integration_points": "spans to emit",
+    "spans_there": "spans that the code names already",
+    "libraries_instrumented": "lines that turn the calls of libraries into spans",
+    "metrics_answered": "metrics that the spans of today answer",
+    "metrics_partly_answered": "metrics that the spans of today answer in part",
     "spans_first": "spans of the first step",
     "metrics_of_first": "metrics that the first step serves",
 }
@@ -53,7 +57,19 @@ _MOST_SKIPPED = 40
 
 def design_document(design: Design) -> Document:
     """Build the report of a design; the same design gives the same document."""
-    parts = (_head, _components, _edges, _questions, _metrics, _judges, _shelf, _points, _refused, _reading)
+    parts = (
+        _head,
+        _components,
+        _edges,
+        _questions,
+        _metrics,
+        _judges,
+        _shelf,
+        present_section,
+        points_section,
+        _refused,
+        _reading,
+    )
     sections = (tuple(part(design)) for part in parts)
     return Document(f"Monitoring design for {design.name}", tuple(section for section in sections if section))
 
@@ -300,28 +316,6 @@ def _shelf(design: Design) -> Iterator[Block]:
     yield _table(("metric", "purpose", "why it is here"), rows)
     if len(selection.shelf) > _MOST_SHELVED:
         yield _text(f"And {len(selection.shelf) - _MOST_SHELVED} more.")
-
-
-def _points(design: Design) -> Iterator[Block]:
-    yield _title("Spans to emit")
-    yield _text(
-        "Emit one span around the body of each function, with these fields. ",
-        begin_with(design),
-        look="sub",
-    )
-    for title, points in spans_in_order(design):
-        yield _title(title, 3)
-        yield _table(
-            ("component", "span", "kind", "function at", "fields", "metrics that need it"),
-            (
-                (Code(p.component), Code(p.name), p.kind, Code(str(p.place)), _all(p.fields), _all(p.blind))
-                for p in points
-            ),
-            "points",
-        )
-    used = {f for p in design.points for f in p.fields}
-    yield _title("Values of the fields", 3)
-    yield _table(("field", "value"), ((Code(f), value) for f, value in VALUES.items() if f in used))
 
 
 def _refused(design: Design) -> Iterator[Block]:

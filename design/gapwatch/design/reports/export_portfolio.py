@@ -34,6 +34,12 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
         {"from": e.src, "to": e.dst, "status": e.verification, "evidence": e.evidence}
         for e in design.architecture.edges
     ]
+    if design.present.rules:
+        out["spans"] = {
+            "components": [
+                {"component": r.component, **r.conditions, "evidence": r.evidence} for r in design.present.rules
+            ]
+        }
     exported = {m.name for m in design.metrics if m.is_exported}
     out["facts"] = [f.model_dump(mode="json", exclude_none=True) for f in design.facts if f not in design.stale_facts]
     out["questions"] = [

@@ -13,6 +13,7 @@ from rich.table import Table
 from gapwatch.design.reports.design_document import design_document
 from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, UnmonitoredCode
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.reports.export_spans import spans_data, spans_json
 from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
 from gapwatch.design.reports.summary import summary
@@ -24,7 +25,7 @@ from gapwatch.scorers.portfolio.fact import Fact
 
 
 def write_design(design: Design, out: Path, pipeline: str | None, number: int) -> list[Path]:
-    """Write portfolio.yaml, report.md and report.html; return their paths.
+    """Write portfolio.yaml, report.md, report.html and spans.json; return their paths.
 
     The loader of `gapwatch run` checks the portfolio before anything is written.
 
@@ -38,10 +39,16 @@ def write_design(design: Design, out: Path, pipeline: str | None, number: int) -
         JobError: The folder cannot be written.
         PortfolioError: The loader refuses the portfolio, which is a defect of the design stage.
     """
-    text = portfolio_yaml(portfolio_data(design, pipeline, number), design)
+    data = portfolio_data(design, pipeline, number)
+    text = portfolio_yaml(data, design)
     parse_portfolio(text, "portfolio.yaml")
     report = design_document(design)
-    files = {"portfolio.yaml": text, "report.md": report_markdown(report), "report.html": report_html(report)}
+    files = {
+        "portfolio.yaml": text,
+        "report.md": report_markdown(report),
+        "report.html": report_html(report),
+        "spans.json": spans_json(spans_data(design, data["pipeline"])),
+    }
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -130,7 +137,14 @@ def print_summary(design: Design, out: Path) -> None:
         count = sum(m.component == c.id and m.is_exported for m in design.metrics)
         table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
     console.print(table)
-    console.print(f"Written to {out}: portfolio.yaml, report.md, report.html, design.duckdb", highlight=False)
+    console.print(
+        f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb", highlight=False
+    )
+    if numbers["spans_there"] or numbers["libraries_instrumented"]:
+        console.print(
+            f"The spans that there are answer {numbers['metrics_answered']} metrics, and"
+            f" {numbers['metrics_partly_answered']} in part; the report says for each what is missing."
+        )
     if design.open_questions:
         console.print(
             f"Next: answer the questions in the report, emit the {numbers['integration_points']} spans that it lists "

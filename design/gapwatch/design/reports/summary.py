@@ -47,6 +47,10 @@ def summary(design: Design) -> dict[str, Any]:
         "integration_points": len(design.points),
         "spans_first": sum(p.is_first for p in design.points),
         "metrics_of_first": len({name for p in design.points if p.is_first for name in p.blind}),
+        "spans_there": len(design.instrumentation.spans),
+        "libraries_instrumented": len(design.instrumentation.libraries),
+        "metrics_answered": sum(m.is_exported and m.is_answered == "yes" for m in design.metrics),
+        "metrics_partly_answered": sum(m.is_exported and m.is_answered == "partly" for m in design.metrics),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from gapwatch.scorers.portfolio.schema_types import Flag, Text, WrittenModel
+from gapwatch.scorers.portfolio.schema_types import Flag, Prose, Text, WrittenModel
 
 #: A name with `*`, `?` and `[...]` in it, with letter case.
 Glob = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -40,6 +40,7 @@ class SpanRule(WrittenModel):
         service: Glob on the name of the service.
         below: Glob on the names of model spans, at any distance below a span of this rule, that get the component, too;
             without it only those do that have no named step between.
+        evidence: Line of code that names the span; for people.
     """
 
     component: Text
@@ -48,6 +49,7 @@ class SpanRule(WrittenModel):
     under: Glob | None = None
     service: Glob | None = None
     below: Glob | None = None
+    evidence: Prose | None = None
 
 
 class DropRule(WrittenModel):

@@ -17,11 +17,11 @@ def indexed_documents(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:
 
 
 def documents_in(value: Any) -> list[dict[str, Any]] | None:
-    """Return the documents of a retriever's output; None if it is no list of documents."""
+    """Return the documents of a retriever's output; None if it is no list of documents, nothing for an empty one."""
     content = parsed(value)
     if isinstance(content, dict):
         content = next((content[key] for key in ("documents", "output", "matches", "results") if key in content), None)
-    if not isinstance(content, list) or not content:
+    if not isinstance(content, list):
         return None
     found = []
     for one in content:
@@ -37,7 +37,8 @@ def documents_in(value: Any) -> list[dict[str, Any]] | None:
             found.append(document)
         elif isinstance(one, str) and not one.startswith("<"):  # the repr of an object is no document
             found.append({"content": one})
-    return [document for document in found if document] or None
+    kept = [document for document in found if document]
+    return kept if kept or not content else None
 
 
 def _document(values: dict[str, Any]) -> dict[str, Any]:

@@ -159,8 +159,10 @@ def _span(step: TraceStep, last: int, rules: TraceRules) -> dict[str, Any]:
         attributes["finish_reason"] = reason
     if "tool_id" in found:
         attributes["tool_call_id"] = found["tool_id"]
-    if step.kind in ("retrieval", "rerank") and (documents := facts.documents()):
-        attributes["documents"] = compact_text(documents)
+    if step.kind in ("retrieval", "rerank") and (documents := facts.documents()) is not None:
+        if documents:
+            attributes["documents"] = compact_text(documents)
+        attributes["retrieved_count"] = len(documents)
     if record.links:
         attributes["links"] = [f"{trace_id}/{span_id}" for trace_id, span_id in record.links[:_MOST_METADATA]]
     if facts.absent:
