@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapwatch.streams.detectors.log_gamma import log_gamma_excess
+from gapwatch.streams.detectors.log_gamma import log_gamma_excess, log_polya
 
 #: Largest absolute error, besides 1e-15 of the value.
 ERROR_BOUND = 2e-12
@@ -36,3 +36,38 @@ def test_excess_stays_within_its_bound(a: float, k: int) -> None:
 
 def test_nothing_new_and_an_impossible_bin_add_exactly_nothing() -> None:
     assert log_gamma_excess(np.array([0.0, 0.5, 3.0, 1e9]), np.zeros(4)).tolist() == [0.0] * 4
+
+
+@given(st.data())
+def test_the_probability_of_a_bucket_is_the_product_over_its_units(data: st.DataObject) -> None:
+    values = data.draw(st.integers(2, 5))
+    parameter, unit = st.floats(0.01, 1e6), st.integers(0, 12)
+    alpha = np.array(data.draw(st.lists(parameter, min_size=values, max_size=values)))
+    counts = [np.array(data.draw(st.lists(unit, min_size=values, max_size=values))) for _ in range(3)]
+    expected = []
+    for k in counts:
+        ratios = [(a + j) for a, n in zip(alpha, k, strict=True) for j in range(n)]
+        below = [alpha.sum() + j for j in range(k.sum())]
+        expected.append(math.fsum(map(math.log, ratios)) - math.fsum(map(math.log, below)))
+
+    # Columns of few and of many units, in one call and each alone: the same bytes.
+    both = np.stack(counts, axis=1)[:, None, :].astype(np.float64)
+    parameters = np.repeat(np.repeat(alpha[:, None, None], 2, axis=1), 3, axis=2)
+    found = log_polya(parameters, both)
+    alone = [log_polya(parameters[..., [i]], both[..., [i]])[:, 0] for i in range(3)]
+
+    assert found.shape == (2, 3)
+    for i, value in enumerate(expected):
+        assert found[0, i] == found[1, i]
+        assert found[:, i].tolist() == alone[i].tolist()
+        assert found[0, i] == pytest.approx(value, abs=1e-9, rel=1e-9)
+
+
+def test_parts_of_units_take_gamma_functions() -> None:
+    parameters, parts = np.full((2, 1, 2), 3.0), np.array([[[0.5, 2.0]], [[1.5, 3.0]]])
+    found = log_polya(parameters, parts)[0]
+    gamma = math.lgamma
+    of_parts = gamma(3.5) + gamma(4.5) - 2 * gamma(3.0) - gamma(8.0) + gamma(6.0)
+
+    assert found[0] == pytest.approx(of_parts, abs=1e-11)
+    assert found[1] == pytest.approx(math.log((3 * 4) * (3 * 4 * 5) / (6 * 7 * 8 * 9 * 10)), abs=1e-12)

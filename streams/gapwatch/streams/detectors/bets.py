@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Floats, Ints
+from gapwatch.streams.detectors.arrays import Floats, Ints, add_up
 
 UP, DOWN, SPREAD = 1, -1, 0
 
@@ -60,6 +60,47 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class AlikeShapes:
+    """Shapes whose g has the same values, which are computed together: a call of numpy has a fixed price.
+
+    Attributes:
+        shapes: The shapes, as positions in the table.
+        values: Distinct values of g, ascending.
+        bets: Bets of these shapes, as positions in the table.
+        shape_at: Shape of each of `bets`, as a position in `shapes`.
+        deltas: Size of each of `bets`.
+        members: Bins of each value, for each shape.
+    """
+
+    shapes: Ints
+    values: Floats
+    bets: Ints
+    shape_at: Ints
+    deltas: Floats
+    members: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @cached_property
+    def is_member(self) -> Floats:
+        """1 where a bin has a value, else 0; shape (bins, values, shapes, 1)."""
+        bins = 1 + max(b for bins in self.members[0] for b in bins)
+        result = np.zeros((bins, len(self.values), len(self.members), 1))
+        for at, of_values in enumerate(self.members):
+            for value, some in enumerate(of_values):
+                result[list(some), value, at] = 1.0
+        return result
+
+    def masses(self, rows: Floats) -> Floats:
+        """Return the sums of rows, shape (bins, series), over the bins of each value: (values, shapes, series)."""
+        if len(self.members) > 1:
+            return add_up(self.is_member * rows[:, None, None])
+        (of_values,) = self.members
+        if len(of_values) == len(rows):
+            return rows[[bins[0] for bins in of_values]][:, None]
+        sums = [rows[bins[0]] if len(bins) == 1 else add_up(rows[list(bins)]) for bins in of_values]
+        return np.stack(sums)[:, None]
+
+
+@dataclass(frozen=True)
 class BetTable:
     """All bets of one kind of series.
 
@@ -97,6 +138,39 @@ class BetTable:
     def shape_of(self) -> tuple[int, ...]:
         """Shape of each bet, as a position in `shapes`."""
         return tuple(i for i, shape in enumerate(self.shapes) for _ in shape.deltas)
+
+    @cached_property
+    def alike(self) -> tuple[AlikeShapes, ...]:
+        """Shapes by the values of their g, in the order in which these come first."""
+        by_values: dict[tuple[float, ...], list[int]] = {}
+        for i, shape in enumerate(self.shapes):
+            by_values.setdefault(shape.values, []).append(i)
+        made = []
+        for values, some in by_values.items():
+            bets = [bet for bet, i in enumerate(self.shape_of) if i in some]
+            shape_at = np.array([some.index(self.shape_of[bet]) for bet in bets], np.int64)
+            members = tuple(self.shapes[i].members for i in some)
+            made.append(
+                AlikeShapes(
+                    np.array(some, np.int64),
+                    np.array(values),
+                    np.array(bets, np.int64),
+                    shape_at,
+                    self.deltas[bets],
+                    members,
+                )
+            )
+        return tuple(made)
+
+    @cached_property
+    def g(self) -> Floats:
+        """Value of each bin in each shape, shape (shapes, bins)."""
+        return np.array([shape.g for shape in self.shapes])
+
+    @cached_property
+    def is_moved(self) -> Floats:
+        """1 for the moved bins of each shape (`Shape.moved_bins`), else 0; shape (shapes, bins)."""
+        return np.array([[float(b in shape.moved_bins) for b in range(self.bins)] for shape in self.shapes])
 
     @property
     def noise_statistic(self) -> Floats:

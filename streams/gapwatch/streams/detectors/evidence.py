@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, add_up
-from gapwatch.streams.detectors.bets import BetTable
+from gapwatch.streams.detectors.bets import AlikeShapes, BetTable
 from gapwatch.streams.detectors.log_gamma import log_gamma_excess
 
 # Evidence is a plain number, not a logarithm, for speed. Larger values mean "certain" and stay finite.
@@ -21,21 +21,12 @@ PLUG_IN_RATIO = 4.0
 _NARROW = 8192
 
 
-def _masses(members: tuple[tuple[int, ...], ...], rows: Floats) -> Floats:
-    """Return the sums of the rows of bins that share a value of g, shape (values, series)."""
-    if len(members) == len(rows):
-        return rows if all(bins[0] == i for i, bins in enumerate(members)) else rows[[b[0] for b in members]]
-    masses = np.empty((len(members), rows.shape[1]))
-    for value, bins in enumerate(members):
-        masses[value] = rows[bins[0]] if len(bins) == 1 else add_up(rows[list(bins)])
-    return masses
-
-
 def _weighted(weights: Floats, rows: Floats) -> Floats:
-    """Return the sums over values of weight[c, v] * rows[v], shape (bets, series), in fixed order; see `add_up`."""
-    if weights.shape[1] > 2 and weights.size * rows.shape[1] < _NARROW:
-        running: Floats = np.add.accumulate(weights[:, :, None] * rows, axis=1)
-        return running[:, -1]
+    """Return the sums over values of weight[c, v] * rows[v, c], shape (bets, series), in fixed order; see `add_up`."""
+    if weights.shape[1] > 2 and weights.size * rows.shape[2] < _NARROW:
+        running: Floats = np.add.accumulate(weights.T[:, :, None] * rows, axis=0)
+        last: Floats = running[-1]
+        return last
     total: Floats = weights[:, 0][:, None] * rows[0]
     for value in range(1, len(rows)):
         weight = weights[:, value]
@@ -68,19 +59,19 @@ def increments(table: BetTable, alpha: Floats, counts: Floats) -> Floats:
     growth = log_gamma_excess(total, units) - add_up(log_gamma_excess(alpha, counts))
     shares = alpha / total
     result = np.empty((table.count, units.shape[0]))
-    at = 0
-    for shape in table.shapes:
-        values = np.array(shape.values)
-        deltas = np.array(shape.deltas)
-        bets = result[at : at + len(deltas)]
-        at += len(deltas)
-        weights = np.exp(deltas[:, None] * values)
-        np.log(_weighted(weights, _masses(shape.members, shares)), out=bets)
+    for some in table.alike:
+        weights = np.exp(some.deltas[:, None] * some.values)
+        bets: Floats = np.log(_weighted(weights, some.masses(shares)[:, some.shape_at]))
         bets *= -units
-        moved = _weighted(values[None, :], _masses(shape.members, counts))[0]
-        bets += deltas[:, None] * moved
+        bets += some.deltas[:, None] * _moved(some, counts)[some.shape_at]
         bets += growth
+        result[some.bets] = bets
     return result
+
+
+def _moved(some: AlikeShapes, counts: Floats) -> Floats:
+    """Return the sum of g over the units of a bucket, shape (shapes, series)."""
+    return _weighted(np.broadcast_to(some.values, (len(some.shapes), len(some.values))), some.masses(counts))
 
 
 def margin_increments(table: BetTable, alpha: Floats, counts: Floats, margin: Floats) -> Floats:
@@ -107,23 +98,16 @@ def margin_increments(table: BetTable, alpha: Floats, counts: Floats, margin: Fl
     units = add_up(counts)
     shares = alpha / add_up(alpha)
     result = np.empty((table.count, units.shape[0]))
-    at = 0
-    for shape, sides in zip(table.shapes, margin, strict=True):
-        values = np.array(shape.values)
-        masses = _masses(shape.members, shares)
-        moved = _weighted(values[None, :], _masses(shape.members, counts))[0]
-        deltas = np.array(shape.deltas)
-        for sign, own in zip((1.0, -1.0), sides, strict=True):
-            chosen = np.flatnonzero(np.sign(deltas) == sign)
-            if not len(chosen):
-                continue
-            tilted = masses * np.exp(sign * values[:, None] * own)
-            null = add_up(tilted)
-            some = deltas[chosen]
-            ratio = _weighted(np.exp(some[:, None] * values), tilted)
-            ratio /= null
-            result[at + chosen] = some[:, None] * moved - units * np.log(ratio)
-        at += len(deltas)
+    for some in table.alike:
+        masses, moved = some.masses(shares), _moved(some, counts)
+        # Null hypothesis of each shape and direction, and the bets against it.
+        way = np.array([1.0, -1.0])[:, None]
+        tilted = masses[:, :, None] * np.exp(some.values[:, None, None, None] * way * margin[some.shapes])
+        null = add_up(tilted)
+        side = np.where(some.deltas > 0.0, 0, 1)
+        ratio = _weighted(np.exp(some.deltas[:, None] * some.values), tilted[:, some.shape_at, side])
+        ratio /= null[some.shape_at, side]
+        result[some.bets] = some.deltas[:, None] * moved[some.shape_at] - units * np.log(ratio)
     return result
 
 

@@ -7,13 +7,11 @@ inc_c = ln Polya(k; kappa_c tilt(q, mu_c + delta_c) + own) - ln Polya(k; kappa_0
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
-from gapwatch.streams.detectors.bets import BetTable, Shape
-from gapwatch.streams.detectors.log_gamma import log_gamma_excess
+from gapwatch.streams.detectors.bets import BetTable
+from gapwatch.streams.detectors.log_gamma import log_polya
 
 # Variance between the hours of a usual day, in squared log odds: that of a rate that swings by 30 %.
 # A smaller one takes a day's season for a change, a larger one a change for a season: with 0.07 a rate that goes from
@@ -32,7 +30,7 @@ _HOURLY_PART = 0.7
 _SHARED_DEVIATIONS = 1.25
 _LEAST_VARIANCE = 1e-9
 # Numbers of an array of one value of g that are computed at once, so that all of them stay in the cache.
-_AT_ONCE = 8_000
+_AT_ONCE = 32_000
 
 
 def season_of(statistic: Floats, hours: Array, whole: Bools) -> tuple[Floats, Floats]:
@@ -138,48 +136,23 @@ def level_increments(
         little, however many units it has; several hours on one side do. Bins with one value of g are one bin.
     """
     result = np.empty((len(margins), table.count, counts.shape[1]))
-    for shapes, bets in _alike(table):
-        groups = [_grouped(table.shapes[i], rest, own, counts) for i in shapes]
-        masses, here, units = (np.stack(parts, axis=1) for parts in zip(*groups, strict=True))
+    for some in table.alike:
+        masses, here, units = (some.masses(rows) for rows in (rest, own, counts))
         shares = masses / add_up(masses)
-        # Each tilt is of one shape: first the null hypothesis of each of its sides, then its bets.
-        of_tilt, null = list[int](), list[int]()
-        towards, steps = list[float](), list[float]()
-        for position, i in enumerate(shapes):
-            signs = np.where(np.array(table.shapes[i].deltas) > 0.0, 1.0, -1.0)
-            sides, of_bet = np.unique(signs, return_inverse=True)
-            null += (len(of_tilt) + of_bet).tolist()
-            of_tilt += [position] * (len(sides) + len(signs))
-            towards += [*sides.tolist(), *signs.tolist()]
-            steps += [*[0.0] * len(sides), *table.shapes[i].deltas]
-        way, which = np.array(towards), np.array(of_tilt)
-        of_shape, side = np.array(shapes)[which], np.where(way > 0.0, 0, 1)
-        tilts = way[:, None] * margins[:, of_shape, side] + np.array(steps)[:, None]
+        # Each tilt is of one shape: first the null hypotheses of each of its sides, then the bets.
+        ways = np.where(some.deltas > 0.0, 1.0, -1.0)
+        sides, of_bet = np.unique(np.stack([some.shape_at, ways]), axis=1, return_inverse=True)
+        which = np.concatenate([sides[0].astype(np.int64), some.shape_at])
+        way = np.concatenate([sides[1], ways])
+        steps = np.concatenate([np.zeros(sides.shape[1]), some.deltas])
+        of_shape, side = some.shapes[which], np.where(way > 0.0, 0, 1)
+        tilts = way[:, None] * margins[:, of_shape, side] + steps[:, None]
         flat, widths = tilts.reshape(-1, counts.shape[1]), width[:, of_shape, side].reshape(-1, counts.shape[1])
-        shape_of, values = np.tile(which, len(margins)), np.array(table.shapes[shapes[0]].values)
-        logs = _log_probabilities(values, (shares, here, units), shape_of, flat, widths).reshape(tilts.shape)
-        is_bet = np.array(steps) != 0.0
-        result[:, bets] = logs[:, is_bet] - logs[:, null]
+        shape_of = np.tile(which, len(margins))
+        logs = _log_probabilities(some.values, (shares, here, units), shape_of, flat, widths).reshape(tilts.shape)
+        nulls = sides.shape[1]
+        result[:, some.bets] = logs[:, nulls:] - logs[:, of_bet.reshape(-1)]
     return result
-
-
-def _alike(table: BetTable) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the shapes that share the values of their statistic, and their bets, as positions in the table."""
-    shapes: dict[tuple[float, ...], list[int]] = {}
-    for i, shape in enumerate(table.shapes):
-        shapes.setdefault(shape.values, []).append(i)
-    for some in shapes.values():
-        yield some, [bet for i in some for bet, of in enumerate(table.shape_of) if of == i]
-
-
-def _grouped(shape: Shape, *arrays: Floats) -> list[Floats]:
-    """Return the sums of some arrays over the bins with one value of g, each of shape (values, series)."""
-    together = np.concatenate(arrays, axis=1)
-    if all(len(bins) == 1 for bins in shape.members):
-        groups = together[[bins[0] for bins in shape.members]]
-    else:
-        groups = np.stack([add_up(together[list(bins)]) for bins in shape.members])
-    return np.split(groups, len(arrays), axis=1)
 
 
 def _log_probabilities(
@@ -203,7 +176,7 @@ def _log_probabilities(
     for first in range(0, len(tilts), at_once):
         some, shape = slice(first, first + at_once), shape_of[first : first + at_once]
         centre = _centre(values, shares[:, shape], tilts[some], width[some])
-        parts.append(_log_polya(centre + here[:, shape], units[:, shape]))
+        parts.append(log_polya(centre + here[:, shape], units if units.shape[1] == 1 else units[:, shape]))
     return np.concatenate(parts)
 
 
@@ -230,20 +203,4 @@ def _variance(values: Floats, shares: Floats) -> Floats:
     column = values.reshape(-1, *(1,) * (shares.ndim - 1))
     mean = add_up(shares * column)
     result: Floats = np.maximum(add_up(shares * (column * column)) - mean * mean, _LEAST_VARIANCE)
-    return result
-
-
-def _log_polya(parameters: Floats, counts: Floats) -> Floats:
-    """Return ln of the Dirichlet-multinomial probability of an ordered bucket.
-
-    Args:
-        parameters: Shape (values, tilts, series).
-        counts: Same shape.
-
-    Returns:
-        Shape (tilts, series).
-    """
-    total, units = add_up(parameters), add_up(counts)
-    bins = log_gamma_excess(parameters, counts) + counts * np.log(np.maximum(parameters, 1e-300))
-    result: Floats = add_up(bins) - log_gamma_excess(total, units) - units * np.log(total)
     return result

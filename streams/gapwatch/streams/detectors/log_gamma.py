@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Floats
+from gapwatch.streams.detectors.arrays import Floats, Ints, add_up
 
 # Terms B_2n / (2n (2n-1)) of Stirling's series. With five terms and arguments of at least 8 the rest is below 1.9e-13.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _SHIFT = 8.0
 # Stands for 0 in a bin that no unit can fall into (a = 0, k = 0): adds nothing, and does not underflow.
 _NOTHING = 1e-300
+# Units of a bucket whose probability is a product of so many factors. With more, parameters of 1e9 overflow, and the
+# series of the Gamma function is cheaper.
+_FEW = 30.0
 
 
 def _tail(x: Floats) -> Floats:
@@ -62,4 +65,80 @@ def log_gamma_excess(a: Floats, k: Floats) -> Floats:
     result += _tail(high)
     result -= _tail(low)
     result -= np.log(_rising_8(base + k) / _rising_8(base))
+    return result
+
+
+def log_polya(parameters: Floats, counts: Floats) -> Floats:
+    """Return ln of the Dirichlet-multinomial probability of an ordered bucket.
+
+    Buckets of up to thirty whole units are computed as the product over their units, (p + j) / (T + j), which is exact
+    and costs a quarter of Gamma functions; all others, such as means of sessions, by `log_gamma_excess`. A series is
+    computed in the same way whatever the others are.
+
+    Args:
+        parameters: Dirichlet parameters, shape (values, tilts, series), >= 0; where one is 0, its count must be 0.
+        counts: Units, same shape, or with one tilt where they are the same for all.
+
+    Returns:
+        Shape (tilts, series).
+
+    Source:
+        Gamma(a + k) / Gamma(a) = a (a + 1) ... (a + k - 1) for whole k (Abramowitz and Stegun 6.1.22).
+    """
+    total, units = add_up(parameters), add_up(counts)
+    is_few = (units <= _FEW).all(axis=0) & (counts == np.floor(counts)).all(axis=(0, 1))
+    if is_few.all():
+        return _log_product(parameters, counts, total, units)
+    result: Floats = np.empty(total.shape)
+    for chosen, formula in ((is_few, _log_product), (~is_few, _log_ratio)):
+        some = np.flatnonzero(chosen)
+        if len(some):
+            result[:, some] = formula(parameters[..., some], counts[..., some], total[:, some], units[:, some])
+    return result
+
+
+def _log_product(parameters: Floats, counts: Floats, total: Floats, units: Floats) -> Floats:
+    above, below = np.ones_like(total), np.ones_like(total)
+    _rise(below, total, units)
+    if len(parameters) > 2 and counts.shape[1] == 1:
+        above = _rises(parameters, counts[:, 0].astype(np.int64))
+    else:
+        for a, k in zip(parameters, counts, strict=True):
+            _rise(above, a, k)
+    result: Floats = np.log(above / below)
+    return result
+
+
+def _rises(parameters: Floats, counts: Ints) -> Floats:
+    """Return the product over many values of a (a + 1) ... (a + k - 1), where most k are 0.
+
+    Args:
+        parameters: Shape (values, tilts, series).
+        counts: Shape (values, series).
+    """
+    result: Floats = np.ones(parameters.shape[1:])
+    # One entry for each unit, ordered by series, then by value.
+    series, value = np.nonzero(counts.T)
+    each = counts.T[series, value]
+    j = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
+    factors = parameters[np.repeat(value, each), :, np.repeat(series, each)] + j[:, None]
+    units = counts.sum(axis=0)
+    there = np.flatnonzero(units)
+    if len(there):
+        result[:, there] = np.multiply.reduceat(factors, (np.cumsum(units) - units)[there], axis=0).T
+    return result
+
+
+def _rise(product: Floats, a: Floats, k: Floats) -> None:
+    """Multiply by a (a + 1) ... (a + k - 1), in place."""
+    if not k.any():
+        return
+    least, most = int(k.min()), int(k.max())
+    for j in range(most):
+        np.multiply(product, a + j, out=product, where=True if j < least else k > j)
+
+
+def _log_ratio(parameters: Floats, counts: Floats, total: Floats, units: Floats) -> Floats:
+    bins = log_gamma_excess(parameters, counts) + counts * np.log(np.maximum(parameters, 1e-300))
+    result: Floats = add_up(bins) - log_gamma_excess(total, units) - units * np.log(total)
     return result

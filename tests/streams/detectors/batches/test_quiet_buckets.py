@@ -99,6 +99,24 @@ def test_buckets_at_once_give_the_bytes_of_buckets_one_by_one(
     assert {Event.SUSPECTED, Event.TICKETED} <= {one.event for one in expected}
 
 
+def test_series_with_equal_units_are_folded_once_and_give_the_bytes_of_each_alone() -> None:
+    config, series = FleetConfig(rate_bets()), 3
+    # Six series, two of each; the last one differs in its threshold alone.
+    buckets = [
+        Bucket(one.number, np.concatenate([one.counts, one.counts], axis=1), np.concatenate([one.rows, one.rows + 3]))
+        for one in stream(2, series, 2, 288, 7)
+    ]
+    fleets = [made(config, 2 * series) for _ in range(2)]
+    for fleet in fleets:
+        fleet.state["bad_side"][:] = 1
+        set_allowed(fleet.state, np.arange(2 * series), 0.2, 0.02)
+        set_allowed(fleet.state, np.array([5]), 0.2, 0.02, 60_000.0)
+    expected, found = one_by_one(fleets[0], buckets), at_once(fleets[1], buckets)
+
+    assert found == expected
+    assert snapshot(fleets[1]) == snapshot(fleets[0])
+
+
 def test_a_threshold_that_falls_between_batches_moves_a_series_without_units() -> None:
     config, series = FleetConfig(rate_bets()), 3
     buckets = stream(2, series, 1, 288, 5, calm=True)

@@ -11,7 +11,7 @@ from gapwatch.streams.alerting.evaluation.series_status import SeriesState, seri
 #: Seconds of work after which the stored status is replaced even if no phase has changed: units and evidence grow.
 WRITE_SECONDS = 60.0
 # Largest share of the time that computing the status may take; it takes milliseconds for tens of series.
-_SHARE = 0.05
+_SHARE = 0.02
 
 
 class SeriesBoard:

@@ -17,6 +17,8 @@ from gapwatch.streams.detectors.arrays import Ints
 
 # A tick with fewer units than this of each series waits for the end of its window.
 _SPARSE = 20
+# Keys below this one fit into 64 bits.
+_LARGEST_KEY = 2.0**62
 # Rows of an array of entries: what an entry is of, and its counts.
 _TICK, _NUMBER, _HOUR, _GOOD, _BAD, _UNKNOWN, _IN_SESSIONS = range(7)
 
@@ -129,7 +131,7 @@ class OpenRates:
         """Return the entries, sorted, and each tick, series and hour once."""
         if not self._is_summed or not self._parts:
             whole = np.concatenate([np.zeros((7, 0), np.int64), *self._parts], axis=1)
-            whole = whole[:, np.lexsort(whole[_HOUR::-1])]
+            whole = whole[:, _order(whole)]
             keys = whole[: _HOUR + 1]
             first = np.flatnonzero(np.append(True, np.any(keys[:, 1:] != keys[:, :-1], axis=0))[: whole.shape[1]])
             if len(first) < whole.shape[1]:
@@ -172,3 +174,16 @@ class OpenRates:
             self.add(entries[_TICK], entries[_NUMBER], entries[_HOUR], entries[_GOOD:])
             if sessions:
                 self.sessions[tick] = [OpenSessionUnits(*one) for one in sessions]
+
+
+def _order(whole: Ints) -> Ints:
+    """Return the order of entries by tick, series and hour."""
+    if not whole.shape[1]:
+        return np.zeros(0, np.int64)
+    # One number for all three sorts in a third of the time of three of them.
+    least = whole[: _HOUR + 1].min(axis=1)
+    widths = whole[: _HOUR + 1].max(axis=1) - least + 1
+    if float(widths[_TICK]) * float(widths[_NUMBER]) * float(widths[_HOUR]) >= _LARGEST_KEY:
+        return np.lexsort(whole[_HOUR::-1])
+    ticks, numbers, hours = whole[: _HOUR + 1] - least[:, None]
+    return np.argsort((ticks * widths[_NUMBER] + numbers) * widths[_HOUR] + hours, kind="stable")

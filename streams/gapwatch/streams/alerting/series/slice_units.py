@@ -15,6 +15,8 @@ from gapwatch.streams.detectors.contexts import TICK_SECONDS
 
 _TICK_MICROSECONDS = TICK_SECONDS * 1_000_000
 _KEY = ("pipeline", "environment", "component", "metric", "metric_version", "judge", "epoch")
+# Columns of units that detectors and bounds read; the others are not worth a copy.
+_READ = [*_KEY, "bucket", "level", "value", "outcome", "p", "n", "score_sum", "histogram"]
 _PIPELINE, _METRIC = _KEY.index("pipeline"), _KEY.index("metric")
 #: A tick after any event; its microseconds still fit into 64 bits.
 LAST_TICK = 2**37
@@ -39,7 +41,7 @@ class SliceContent:
     def units(self) -> pa.Table:
         """Rows that count whole units at a known time."""
         is_unit = pc.and_(pc.equal(self.ticks["level"], "unit"), pc.equal(self.ticks["facet"], "all"))
-        return self.ticks.filter(pc.and_(is_unit, self.ticks["bucket"].is_valid()))
+        return self.ticks.select(_READ).filter(pc.and_(is_unit, self.ticks["bucket"].is_valid()))
 
     @cached_property
     def series_of_units(self) -> SeriesOfRows:

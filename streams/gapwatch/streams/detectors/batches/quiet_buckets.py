@@ -5,6 +5,8 @@ replay, and a run that catches up, closes many buckets at a time. What a calm se
 a running sum of its counts, so the log factors of all buckets are computed in one call. Only the sums over buckets are
 made one bucket after the other.
 
+Series with equal states and equal units, such as those of metrics that never fail, are folded once.
+
     buckets x series ─▶ baseline before each ─▶ log factors of all ─▶ evidence, bucket by bucket ─▶ calm throughout?
                                                                                              yes: written to the fleet
                                                                          no: folded as ever, one bucket after the other
@@ -18,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
+from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, Rows, add_up
 from gapwatch.streams.detectors.baseline import alpha_of, tells_weekdays, units_of_context
 from gapwatch.streams.detectors.budgets.volume import observe_units
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY, TICKS_TO_A_WEEK_BASELINE, day_group
@@ -155,37 +157,96 @@ def _columns(fleet: Fleet, buckets: Sequence[Bucket], calm: Bools) -> _Columns |
 
 def _fold_calm(fleet: Fleet, hour: int, buckets: Sequence[Bucket], columns: _Columns) -> Ints:
     """Fold the series that stay calm in all buckets, and return them; the others are as before."""
-    config = fleet.config
     part = _part_of(fleet, columns.rows)
-    s = part.state
+    first, twin = _twins(part, columns)
+    if len(first) == part.series:
+        calm = _fold_distinct(part, hour, buckets, columns)
+    else:
+        part = _part_of(part, first)
+        calm = _fold_distinct(part, hour, buckets, _chosen(columns, first))[twin]
+    _write_back(fleet, part, columns.rows[calm], twin[calm], hour)
+    order, ends = _by_step(columns, len(buckets))
+    for bucket, (start, stop) in zip(buckets, itertools.pairwise(ends), strict=True):
+        there = order[start:stop]
+        there = there[calm[columns.which[there]]]
+        fleet.ring.write(columns.rows[columns.which[there]], bucket.number, hour, columns.counts[:, there])
+    return columns.rows[calm]
+
+
+def _twins(part: Fleet, columns: _Columns) -> tuple[Ints, Ints]:
+    """Return one series of each group with equal states and units, and the group of each series.
+
+    Metrics that never fail, and shares of undecided traces, are equal for all metrics of a component.
+    """
+    everything = np.arange(part.series)
+    # Distinct series are seen by their evidence.
+    if len({row.tobytes() for row in part.state["evidence"].T}) == part.series:
+        return everything, everything
+    texts = [
+        np.ascontiguousarray(array.reshape(-1, part.series).T).view(np.uint8).reshape(part.series, -1)
+        for array in part.state.values()
+        if array.size
+    ]
+    units = np.stack([columns.step, *columns.counts]).T
+    stops = [*columns.first[1:].tolist(), len(columns.which)]
+    groups: dict[tuple[bytes, bytes], int] = {}
+    first, twin = list[int](), list[int]()
+    for row, (text, start, stop) in enumerate(
+        zip(np.concatenate(texts, axis=1), columns.first.tolist(), stops, strict=True)
+    ):
+        twin.append(groups.setdefault((text.tobytes(), units[start:stop].tobytes()), len(groups)))
+        if len(groups) > len(first):
+            first.append(row)
+    return np.array(first, np.int64), np.array(twin, np.int64)
+
+
+def _chosen(columns: _Columns, series: Ints) -> _Columns:
+    """Return the columns of some of the series, ascending positions."""
+    position = np.full(len(columns.rows), -1, np.int64)
+    position[series] = np.arange(len(series))
+    some = np.flatnonzero(position[columns.which] >= 0)
+    which = position[columns.which[some]]
+    first = np.searchsorted(which, np.arange(len(series)))
+    return _Columns(
+        columns.rows[series], which, columns.step[some], first, columns.counts[:, some], columns.earlier[:, some]
+    )
+
+
+def _by_step(columns: _Columns, steps: int) -> tuple[Ints, list[int]]:
+    """Return the columns ordered by bucket, then by series, and where those of each bucket begin and end."""
+    order = np.argsort(columns.step, kind="stable")
+    return order, np.searchsorted(columns.step[order], np.arange(steps + 1)).tolist()
+
+
+def _fold_distinct(part: Fleet, hour: int, buckets: Sequence[Bucket], columns: _Columns) -> Bools:
+    """Fold all buckets of some series, and return which of them stay calm; the state of the others is of no use."""
+    config, s, everyone = part.config, part.state, slice(0, part.series)
     numbers = np.array([bucket.number for bucket in buckets], np.int64)
-    close_days(config, s, slice(0, part.series), int(numbers[0]) // TICKS_A_DAY, np.ones(part.series, np.bool_))
-    part.begin_hours(slice(0, part.series), int(numbers[0]), hour, np.ones(part.series, np.bool_))
+    close_days(config, s, everyone, int(numbers[0]) // TICKS_A_DAY, np.ones(part.series, np.bool_))
+    part.begin_hours(everyone, int(numbers[0]), hour, np.ones(part.series, np.bool_))
     factors, alpha = _factors(part, hour, numbers, columns)
     gap, information = day_terms(config.table.noise_statistic, alpha, columns.counts)
+    # From here on the columns are ordered by bucket, so those of one bucket are neighbours.
+    order, ends = _by_step(columns, len(buckets))
+    factors, which = _some(factors, order), columns.which[order]
+    units, gap, information = add_up(columns.counts)[order], gap[order], information[order]
     # Values of the state after each column, for the phases.
-    after = {name: np.empty((*s[name].shape[:-1], len(columns.which)), s[name].dtype) for name in _of_phases(config)}
-    units, order = add_up(columns.counts), np.argsort(columns.step, kind="stable")
-    ends = np.searchsorted(columns.step[order], np.arange(len(buckets) + 1))
-    steps = [order[start:stop] for start, stop in itertools.pairwise(ends)]
-    for bucket, mine in zip(buckets, steps, strict=True):
-        index = columns.which[mine]
+    after = {name: np.empty((*s[name].shape[:-1], len(which)), s[name].dtype) for name in _of_phases(config)}
+    for bucket, (start, stop) in zip(buckets, itertools.pairwise(ends), strict=True):
+        mine = slice(start, stop)
+        index = everyone if stop - start == part.series else which[mine]
         observe_units(s, index, units[mine])
-        add_evidence(config, s, index, bucket.number, np.ones(len(mine), np.bool_), _some(factors, mine))
+        add_evidence(config, s, index, bucket.number, np.ones(stop - start, np.bool_), _some(factors, mine))
         if config.margins:
             s["day_gap"][index] += gap[mine]
             s["day_information"][index] += information[mine]
         for name, values in after.items():
             values[..., mine] = s[name][..., index]
     view = Fleet(config)
-    view.state = {**after, "bad_side": s["bad_side"][columns.which], "phase": s["phase"][columns.which]}
-    calm = ~np.bincount(columns.which, _moves(view), part.series).astype(np.bool_)
+    view.state = {**after, "bad_side": s["bad_side"][which], "phase": s["phase"][which]}
+    calm: Bools = ~np.bincount(which, _moves(view), part.series).astype(np.bool_)
     _learn(part, hour, columns, numbers)
-    _write_back(fleet, part, columns.rows, calm, hour)
-    for bucket, mine in zip(buckets, steps, strict=True):
-        there = mine[calm[columns.which[mine]]]
-        fleet.ring.write(columns.rows[columns.which[there]], bucket.number, hour, columns.counts[:, there])
-    return columns.rows[calm]
+    return calm
 
 
 def _of_phases(config: FleetConfig) -> tuple[str, ...]:
@@ -244,7 +305,7 @@ def _factors(part: Fleet, hour: int, numbers: Ints, columns: _Columns) -> tuple[
     return BucketFactors(*(np.concatenate(arrays, axis=-1) for arrays in parts)), alpha
 
 
-def _some(factors: BucketFactors, columns: Ints) -> BucketFactors:
+def _some(factors: BucketFactors, columns: Rows) -> BucketFactors:
     return BucketFactors(
         factors.plain[:, columns], factors.beyond[:, columns], factors.starts[columns], factors.certain[columns]
     )
@@ -262,11 +323,10 @@ def _learn(part: Fleet, hour: int, columns: _Columns, numbers: Ints) -> None:
         s["own"][0] += whole
 
 
-def _write_back(fleet: Fleet, part: Fleet, rows: Ints, calm: Bools, hour: int) -> None:
-    """Write the series that stayed calm to the fleet."""
-    mine = rows[calm]
+def _write_back(fleet: Fleet, part: Fleet, rows: Ints, source: Ints, hour: int) -> None:
+    """Write some series of the part, by their positions, to the fleet."""
     for name, array in part.state.items():
         if name != "hours":
-            fleet.state[name][..., mine] = array[..., calm]
+            fleet.state[name][..., rows] = array[..., source]
     if fleet.config.seasonal:
-        fleet.state["hours"][0, hour][:, mine] = part.state["hours"][0, hour][:, calm]
+        fleet.state["hours"][0, hour][:, rows] = part.state["hours"][0, hour][:, source]

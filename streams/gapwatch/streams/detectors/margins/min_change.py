@@ -39,13 +39,14 @@ def least_tilts(table: BetTable, alpha: Floats, factor: Floats, share: Floats) -
         and tails; for the location of numbers it is exact for the share above the old median of a continuous law.
     """
     total = add_up(alpha)
+    moved = add_up(table.is_moved.T[:, :, None] * alpha[:, None])
+    p = moved / total
+    gap = np.stack(
+        [np.broadcast_to(_gap(shape, alpha, moved[i], total), p[i].shape) for i, shape in enumerate(table.shapes)]
+    )
     result = np.empty((len(table.shapes), 2, len(total)))
-    for at, shape in enumerate(table.shapes):
-        moved = alpha[shape.moved_bins[0]] if len(shape.moved_bins) == 1 else add_up(alpha[list(shape.moved_bins)])
-        p = moved / total
-        gap = _gap(shape, alpha, moved, total)
-        result[at, 0] = np.minimum(_growth(p, factor, share), _shrinkage(1.0 - p, factor, share)) / gap
-        result[at, 1] = np.minimum(_growth(1.0 - p, factor, share), _shrinkage(p, factor, share)) / gap
+    result[:, 0] = np.minimum(_growth(p, factor, share), _shrinkage(1.0 - p, factor, share)) / gap
+    result[:, 1] = np.minimum(_growth(1.0 - p, factor, share), _shrinkage(p, factor, share)) / gap
     return np.minimum(result, _NEVER, out=result)
 
 
@@ -68,14 +69,11 @@ def narrowing(table: BetTable, alpha: Floats, tilts: Floats, factor: Floats) -> 
         its posterior (a test computes it); with the square of v / v' it was 357. A share of 0 in 140 that may grow by
         one point ends at about 1 point. As a tilt of log odds it would end anywhere below 8.
     """
-    shares = alpha / add_up(alpha)
-    result = np.empty(tilts.shape)
-    for at, shape in enumerate(table.shapes):
-        g = np.array(shape.g)[:, None]
-        for side, way in enumerate((1.0, -1.0)):
-            tilted = shares * np.exp(way * g * tilts[at, side])
-            after = _spread(g, tilted / add_up(tilted))
-            result[at, side] = np.minimum(factor * _spread(g, shares) / np.maximum(after, 1e-300), 1.0)
+    shares = (alpha / add_up(alpha))[:, None, None]
+    g = table.g.T[:, :, None, None]
+    tilted = shares * np.exp(np.array([1.0, -1.0])[:, None] * g * tilts)
+    after = np.maximum(_spread(g, tilted / add_up(tilted)), 1e-300)
+    result: Floats = np.minimum(factor * _spread(g, shares) / after, 1.0)
     return result
 
 
