@@ -15,6 +15,7 @@ from gapwatch.design.architecture.component_names import take_names
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
 from gapwatch.design.architecture.edges import build_edges
+from gapwatch.design.architecture.framework_calls import with_framework_calls
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
 from gapwatch.design.architecture.prompt_texts import PromptTexts
@@ -179,6 +180,7 @@ def run_design(
 def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
     """Read the files of a scan: call graph, patterns, library uses and salience."""
     program, graph = build(scan, progress)
+    graph = with_framework_calls(program, graph)
     sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
     found, routes = search(program, sites)

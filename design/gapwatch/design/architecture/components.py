@@ -1,4 +1,4 @@
-"""Builds components: groups of code that do one work of the pipeline, at most 30."""
+"""Builds components: groups of code that do one work of the pipeline, at most 80."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.source.ir import Body, docstring
 from gapwatch.design.source.program import last_name
 
-#: Most components of a graph that a person can take in.
-MAX_COMPONENTS = 30
+#: Most components of a design. The report folds them by folder; larger applications are joined by file, then by folder.
+MAX_COMPONENTS = 80
 #: Units from which a component is described by its parts instead of one docstring.
 _MANY = 5
 #: Largest number of calls between a unit and a model at which the unit counts as part of the pipeline.
@@ -172,16 +172,27 @@ def _relevant(groups: list[list[Unit]], material: Material) -> list[list[Unit]]:
 
 
 def _fitted(groups: list[list[Unit]]) -> list[list[Unit]]:
-    """Return at most `MAX_COMPONENTS` groups: groups of the fullest files are joined, then the last are left out."""
-    while len(groups) > MAX_COMPONENTS:
-        paths = Counter(group[0].path for group in groups)
-        path, count = max(sorted(paths.items()), key=lambda one: one[1])
-        if count < 2:
-            break
-        later = [group for group in groups if group[0].path == path][-2:]
-        groups = [group for group in groups if group is not later[1]]
-        later[0].extend(later[1])
+    """Return at most `MAX_COMPONENTS` groups: those of the fullest files are joined, then of the fullest folders.
+
+    Args:
+        groups: Groups, most important first.
+    """
+    for depth in (0, 1, 2, 3):
+        while len(groups) > MAX_COMPONENTS:
+            counts = Counter(_folded(group, depth) for group in groups)
+            place, count = max(sorted(counts.items()), key=lambda one: one[1])
+            if count < 2:
+                break
+            *_, kept, last = (group for group in groups if _folded(group, depth) == place)
+            groups = [group for group in groups if group is not last]
+            kept.extend(last)
     return groups[:MAX_COMPONENTS]
+
+
+def _folded(group: list[Unit], depth: int) -> str:
+    """Return the file of a group, or the folder that many levels above it."""
+    parts = group[0].path.split("/")
+    return "/".join(parts[: max(len(parts) - depth, 1)]) if depth < len(parts) else ""
 
 
 def _has_code(group: list[Unit], symbols: dict[str, Symbol]) -> bool:

@@ -65,7 +65,7 @@ class Constants:
         if found is not None or hops >= _MAX_HOPS:
             return found
         name = key if isinstance(key, str) else key[0]
-        source = self._imports(module).get(name)
+        source = self.imports(module).get(name)
         if source is None or not source[1]:
             return None
         return self._named(source[1] if isinstance(key, str) else (source[1], key[1]), source[0], hops + 1)
@@ -73,7 +73,7 @@ class Constants:
     def _member(self, holder: str, name: str, module: int, owner: int) -> Constant | None:
         if holder in ("self", "cls"):
             return self._of_class(owner, name) if owner >= 0 else None
-        source = self._imports(module).get(holder)
+        source = self.imports(module).get(holder)
         if source is not None and not source[1]:
             return self._named(name, source[0])
         where, called = source if source is not None else (module, holder)
@@ -90,7 +90,7 @@ class Constants:
             if direct is not None:
                 return direct
         if is_member(holder) and is_name(owner_of(holder)):
-            source = self._imports(module).get(name_of(owner_of(holder)))
+            source = self.imports(module).get(name_of(owner_of(holder)))
             is_module = source is not None and not source[1]
             direct = self._named((member_of(holder), key), source[0]) if source is not None and is_module else None
             if direct is not None:
@@ -117,7 +117,7 @@ class Constants:
         ir = self._program.irs[module]
         return ir.functions[0].body if ir is not None else ()
 
-    def _imports(self, module: int) -> dict[str, tuple[int, str]]:
+    def imports(self, module: int) -> dict[str, tuple[int, str]]:
         """Return the names that a module imports from the repository: (module, name in it or '')."""
         if module not in self._imported:
             out: dict[str, tuple[int, str]] = {}

@@ -126,7 +126,7 @@ def _senders_of(one: Carried, component: ComponentDraft, calls: dict[str, set[in
         return []
     inside = [s for s in sorted(calls) if s == holder.symbol or holder.symbol.startswith(f"{s}.")]
     same = [s for s in sorted(calls) if (o := code.subject(s)) is not None and o.info.module == holder.info.module]
-    return inside or same[:1] or [holder.symbol]
+    return inside or ([] if one.label else same[:1]) or [holder.symbol]
 
 
 def _sent(subject: Subject, lines: set[int], texts: PromptTexts) -> list[PromptText]:

@@ -13,6 +13,12 @@ RUNNERS: dict[str, tuple[int | str, ...]] = {
     "anyio.to_thread.run_sync": (0,),
     "asyncio.run": (0,),
     "functools.reduce": (0,),
+    "fastapi.concurrency.run_in_threadpool": (0,),
+    "starlette.concurrency.run_in_threadpool": (0,),
+    "asgiref.sync.sync_to_async": (0,),
+    "dspy.streamify": (0,),
+    "dspy.asyncify": (0,),
+    "dspy.Parallel": (0,),
 }
 #: Methods of any library object that run an argument, with its position or keyword.
 RUNNER_METHODS: dict[str, tuple[int | str, ...]] = {

@@ -153,8 +153,8 @@ def _targets(frame: Frame, v: int) -> list[int]:
     if kind is Kind.PARTIAL:
         return _targets(frame, table.a[v])
     if kind is Kind.INST:
-        found = frame.solver.find_method(table.a[v], "__call__")
-        return [found] if found >= 0 else []
+        found = (frame.solver.find_method(table.a[v], name) for name in ("__call__", "forward"))
+        return [number for number in found if number >= 0][:1]
     if kind in (Kind.FUNC, Kind.DECORATED):
         return [table.a[v]]
     return []

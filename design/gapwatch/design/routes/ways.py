@@ -36,7 +36,7 @@ from gapwatch.design.source.ir import (
     targets_of,
     value_of,
 )
-from gapwatch.design.source.program import inner_bodies, last_name
+from gapwatch.design.source.program import inner_bodies, last_name, statements
 
 #: What makes up an answer by itself, so that the arguments of its call do not count; parsers read what others gave.
 _ENOUGH = frozenset(WORK) - {"json"}
@@ -144,6 +144,8 @@ def way_of(subject: Subject, before: Iterable[Stmt], value: Expr, line: int, tar
     form = Forms(before, caught).of(value)
     if call is not None and form != "error" and (form == "call" or not found.isdisjoint(WORK)):
         return Way(call_line(call), "call", call, value, found, target)
+    if form == "text" and target == "yield" and _goes_on(subject, line):
+        return Way(line, "given", None, value, frozenset(), target)
     if form == "text":
         # The text stands in the innermost call that holds it, several lines from the end of a long value.
         forms = Forms(before, caught)
@@ -183,14 +185,16 @@ def first_answer(subject: Subject, body: Iterable[Stmt], wanted: set[str]) -> Gi
 
 
 def _first(subject: Subject, body: Iterable[Stmt], wanted: set[str], seen: list[Stmt]) -> Given | None:
-    for s in body:
+    body = list(body)
+    for i, s in enumerate(body):
         tag = s[0]
         if tag in ("raise", "continue", "break"):
             return None
         value = value_of(s) if tag in ("return", "expr", "assign") else None
         if tag == "return" and not _is_same_again(subject, value):
             return Given(value or ("k", None), line_of(s), "return", list(seen))
-        if value is not None and tag == "expr" and (sent := sent_by(value)) is not None:
+        sent = sent_by(value) if value is not None and tag == "expr" else None
+        if sent is not None and not _is_progress(subject, sent, body[i + 1 :]):
             return Given(sent, line_of(s), "yield", list(seen))
         if value is not None and tag == "assign":
             names = {n.partition("[")[0] for t in targets_of(s) for n in target_names(t)}
@@ -203,6 +207,22 @@ def _first(subject: Subject, body: Iterable[Stmt], wanted: set[str], seen: list[
             if found is not None:
                 return found
     return None
+
+
+def _goes_on(subject: Subject, line: int) -> bool:
+    """Return whether a function that sends a text goes on to make the answer."""
+    later = [s for s in subject.statements if line_of(s) >= line]
+    if any(s[0] in ("return", "break", "raise", "continue") for s in later[1:2]):
+        return False
+    return any(not reaches(subject, call).isdisjoint(_ENOUGH) for call in all_calls(later[1:]))
+
+
+def _is_progress(subject: Subject, sent: Expr, rest: list[Stmt]) -> bool:
+    """Return whether a fixed text is sent while the block goes on to make the answer."""
+    if any(not reaches(subject, call).isdisjoint(WORK) for call in calls_of(sent)):
+        return False
+    later = all_calls(statements(tuple(rest)))
+    return any(not reaches(subject, call).isdisjoint(_ENOUGH) for call in later)
 
 
 def sent_by(e: Expr) -> Expr | None:

@@ -1,0 +1,161 @@
+"""Finds the functions that a framework runs with a value: tools of agents, nodes of graphs, wrapped functions."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from gapwatch.design.architecture.constants import Constants
+from gapwatch.design.patterns.code_walk import children, text_of
+from gapwatch.design.source.ir import Expr, is_call
+from gapwatch.design.source.program import FunctionInfo, Program, last_name
+
+#: Makers of agents, teams and tool loops.
+AGENT = re.compile(
+    r"(^|_)(Agent|AgentExecutor|ToolNode|Crew|Team|Swarm|GroupChat)$|Agent$"
+    r"|^(create|initialize)_\w*(agent|supervisor|swarm)$"
+)
+#: Arguments of a maker that hold what it runs.
+_GIVEN = frozenset(
+    {"tools", "handoffs", "agents", "sub_agents", "tasks", "functions", "toolsets", "participants", "members", "agent"}
+)
+#: Most functions that one value runs.
+MOST = 40
+_MAX_DEPTH = 6
+#: Makers that wrap one function.
+_WRAPS = re.compile(
+    r"^(RunnableLambda|RunnableGenerator|partial|tool|function_tool|StructuredTool|Tool|FunctionTool|from_function"
+    r"|from_defaults)$"
+)
+
+
+@dataclass
+class NodeGraph:
+    """A graph under construction: functions by node, edges with their lines, first nodes, and nodes of tools."""
+
+    nodes: dict[str, list[str]] = field(default_factory=dict)
+    edges: list[tuple[str, str, int]] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
+    tools: set[str] = field(default_factory=set)
+
+
+class HeldFunctions:
+    """Functions that values hold.
+
+    Attributes:
+        constants: Names of modules and classes.
+        numbers: Numbers of functions by symbol.
+        graphs: Graphs by the function or module that builds them, and their variable.
+        values: Functions that a variable runs, in the same way.
+        makers: Functions that a function's result runs.
+        parts: Functions that a decorator gives an agent, by module and variable.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.constants = Constants(program)
+        self.numbers = {info.symbol: info.number for info in program.functions if info.parent >= 0}
+        self.graphs: dict[tuple[int, str], NodeGraph] = {}
+        self.values: dict[tuple[int, str], list[str]] = {}
+        self.makers: dict[str, list[str]] = {}
+        self.parts: dict[tuple[int, str], list[str]] = defaultdict(list)
+
+    def runs(self, e: Expr, info: FunctionInfo, depth: int = 0) -> list[str]:
+        """Return the functions that a framework runs when it runs a value."""
+        if depth > _MAX_DEPTH:
+            return []
+        tag = e[0]
+        if tag == "L":
+            number = self._program.first_function[info.module] + e[1]
+            return [self._program.functions[number].symbol]
+        if tag in ("l", "t", "S", "d", "?", "b", "*", "w"):
+            out = [s for inner in children(e) for s in self.runs(inner, info, depth + 1)]
+            return list(dict.fromkeys(out))[:MOST]
+        if tag in "na":
+            return self._named(e, info, depth)
+        if tag == "o" and e[1] in ("+", "|"):
+            return [s for inner in e[2] for s in self.runs(inner, info, depth + 1)][:MOST]
+        if is_call(e):
+            return self.called(e, info, depth)
+        return []
+
+    def _named(self, e: Expr, info: FunctionInfo, depth: int) -> list[str]:
+        text = text_of(e)
+        around: FunctionInfo | None = info
+        while around is not None:
+            if f"{around.symbol}.{text}" in self.numbers:
+                return [f"{around.symbol}.{text}"]
+            if (around.number, text) in self.values:
+                return self.values[around.number, text]
+            if (around.number, text) in self.graphs:
+                return self._first(self.graphs[around.number, text])
+            around = self._program.functions[around.parent] if around.parent >= 0 else None
+        if text.startswith(("self.", "cls.")) and info.owner >= 0:
+            return self._method(info.owner, text.partition(".")[2])
+        return self._global(text, info.module, depth)
+
+    def _method(self, owner: int, name: str) -> list[str]:
+        cls = self._program.classes[owner]
+        symbol = f"{cls.symbol}.{name}"
+        if symbol in self.numbers:
+            return [symbol]
+        return next((found for base in cls.bases if (found := self._method(base, name))), [])
+
+    def _global(self, text: str, module: int, depth: int) -> list[str]:
+        """Return what a name of a module stands for, through imports."""
+        head, _, rest = text.partition(".")
+        for _ in range(4):
+            name = self._program.index.modules[module].name
+            if f"{name}.{text}" in self.numbers:
+                return [f"{name}.{text}"]
+            body = self._program.bodies[module]
+            if not rest and body >= 0:
+                if (body, head) in self.values:
+                    return self.values[body, head]
+                if (body, head) in self.graphs:
+                    return self._first(self.graphs[body, head])
+                found = self.constants.find(("n", head), module)
+                if found is not None and head not in self.constants.imports(module) and depth < _MAX_DEPTH:
+                    return self.runs(found[0], self._program.functions[body], depth + 1)
+            source = self.constants.imports(module).get(head)
+            if source is None:
+                return []
+            module, imported = source
+            if not imported:
+                head, _, rest = rest.partition(".")
+                if not head:
+                    return []
+            else:
+                head = imported
+            text = f"{head}.{rest}" if rest else head
+        return []
+
+    def called(self, call: Expr, info: FunctionInfo, depth: int) -> list[str]:
+        """Return the functions that a framework runs with the result of a call."""
+        name = last_name(call)
+        callee = call[1]
+        if callee[0] == "a":
+            # `graph.compile()`, `agent.with_config(...)`: what the object runs.
+            owner = self.runs(callee[1], info, depth + 1)
+            if not owner and name == "compile" and is_call(callee[1]) and (info.number, "") in self.graphs:
+                # Built and compiled in one chain, without a variable.
+                return self._first(self.graphs[info.number, ""])
+            if owner:
+                return owner
+        if AGENT.search(name) or name in ("bind_tools", "handoff", "Task"):
+            given = [v for k, v in call[3] if k in _GIVEN] + [a for a in call[2] if a[0] in ("l", "n", "t")]
+            return list(dict.fromkeys(s for v in given for s in self.runs(v, info, depth + 1)))[:MOST]
+        if _WRAPS.search(name):
+            given = [*call[2][:1], *(v for k, v in call[3] if k in ("func", "fn", "coroutine", "afunc"))]
+            return [s for v in given for s in self.runs(v, info, depth + 1)]
+        return self.makers.get(self.single(callee, info), []) if self.makers else []
+
+    def single(self, callee: Expr, info: FunctionInfo) -> str:
+        """Return the only function that a callee stands for; empty for none or several."""
+        found = self._named(callee, info, _MAX_DEPTH) if callee[0] in "na" else []
+        return found[0] if len(found) == 1 else ""
+
+    def _first(self, graph: NodeGraph) -> list[str]:
+        names = graph.first or list(graph.nodes)[:1]
+        return [s for name in names for s in graph.nodes.get(name, ())]
