@@ -137,6 +137,26 @@ class KafkaBroker:
 
         return asyncio.run(read())
 
+    def everything(self, topic: str) -> list[Any]:
+        """Return the committed records of a topic up to its end, without waiting for more."""
+        from aiokafka import AIOKafkaConsumer
+
+        async def read() -> list[Any]:
+            options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+            consumer = AIOKafkaConsumer(topic, **self.settings.client_options(), **options)
+            await consumer.start()
+            records: list[Any] = []
+            try:
+                ends = await consumer.end_offsets(consumer.assignment())
+                for partition, end in ends.items():
+                    while await consumer.position(partition) < end:
+                        records += (await consumer.getmany(partition, timeout_ms=300)).get(partition, [])
+            finally:
+                await consumer.stop()
+            return records
+
+        return asyncio.run(read())
+
 
 @contextmanager
 def running_broker(folder: Path, *options: str) -> Iterator[KafkaBroker]:

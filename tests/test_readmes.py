@@ -73,12 +73,10 @@ ELSEWHERE = {
     },
     "gapwatch run --otlp 127.0.0.1:4318 --portfolio portfolio.yaml --store s.duckdb": (
         "tests/streams/otlp/instrumented/test_instrumented.py::"
-        "test_an_unchanged_program_is_in_the_rates_within_20_seconds"
+        "test_unchanged_programs_are_in_the_rates_within_20_seconds"
     ),
     **{
-        f"gapwatch {rest}": (
-            "tests/chaos/test_otlp_receive.py::test_a_broker_that_goes_away_loses_nothing_that_was_answered"
-        )
+        f"gapwatch {rest}": ("tests/chaos/test_otlp_receive.py::test_a_broker_that_goes_away_loses_and_doubles_nothing")
         for rest in (
             "receive --brokers 127.0.0.1:9092 --otlp 127.0.0.1:4318 --spans spans --logs span_logs",
             "run --brokers 127.0.0.1:9092 --spans spans --logs span_logs --portfolio portfolio.yaml --store s.duckdb",

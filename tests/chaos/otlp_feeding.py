@@ -9,14 +9,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.live.commit_journal import AssemblyCommit, CommitJournal
+from gapwatch.streams.otlp.mapping.mapper import TraceMapper
+from gapwatch.streams.otlp.receiving.intake import OtlpRequest, Signal
 from tests.paths import ROOT
 
 STEPS = ("read", "traces written", "journal written", "committed")
@@ -66,6 +69,15 @@ def spans_of(bodies: Sequence[bytes]) -> int:
     )
 
 
+def undisturbed(bodies: Iterable[bytes]) -> list[bytes]:
+    """Return the envelopes of requests that are assembled in memory, one after the other, with nothing between."""
+    assembler = Assembler(TraceMapper.of([]))
+    for number, body in enumerate(bodies):
+        assembler.take(OtlpRequest(Signal.TRACES, False, body), number, 0.0, 0.0)
+    assembler.advance(100_000.0)
+    return sorted(one.envelope for one in assembler.closed() if one.envelope is not None)
+
+
 @dataclass
 class Fed:
     """A feed in a process of its own, on one folder and one port.
@@ -75,15 +87,18 @@ class Fed:
         port: Its port.
         quiet: Seconds after which it closes a trace.
         kills: Times that it was killed.
+        deadly: Step of a commit, and its number, at which the processes that are started next kill themselves.
     """
 
     folder: Path
     port: int
     quiet: float = 2.0
     kills: int = 0
+    deadly: list[tuple[str, str]] = field(default_factory=list)
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
-    def start(self, *deadly: str) -> None:
+    def start(self) -> None:
+        deadly = self.deadly.pop(0) if self.deadly else ()
         self._process = subprocess.Popen(
             [
                 sys.executable, "-m", "tests.chaos.otlp_child", str(self.folder), str(self.port), str(self.quiet),
@@ -107,6 +122,14 @@ class Fed:
             assert self._process.returncode == -signal.SIGKILL, self._process.returncode
             self._gone()
             self.start()
+
+    def until_killed(self, kills: int, seconds: float = 30.0) -> None:
+        """Wait until it has killed itself so many times in all."""
+        end = time.monotonic() + seconds
+        while self.kills < kills:
+            assert time.monotonic() < end, f"{self.kills} kills"
+            time.sleep(0.05)
+            self.revive()
 
     def _gone(self) -> None:
         assert self._process is not None and self._process.stdout is not None
@@ -161,12 +184,12 @@ class Fed:
         return [line for file in files for line in file.read_bytes().splitlines()]
 
 
-def assert_whole(fed: Fed, undisturbed: Fed, bodies: Sequence[bytes]) -> None:
-    """Both have the same envelopes, each once, and the ledger of spans balances."""
-    lines, others = fed.traces(), undisturbed.traces()
+def assert_whole(fed: Fed, bodies: Sequence[bytes]) -> None:
+    """It has the envelopes of an undisturbed assembly, each once, and the ledger of spans balances."""
+    lines = fed.traces()
     ids = [orjson.loads(line)["trace_id"] for line in lines]
     assert len(ids) == len(set(ids)), "a trace came twice"
-    assert sorted(lines) == sorted(others)
+    assert sorted(lines) == undisturbed(bodies)
     counts = dict(fed.last().counts)
     spans = {name: n for name, n in counts.items() if name.startswith("span.")}
     consumed = spans.pop("span.consumed.")

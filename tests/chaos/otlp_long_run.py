@@ -27,12 +27,6 @@ def main() -> None:
     given = parser.parse_args()
     chance, bodies = random.Random(given.seed), requests(given.traces, given.seed)
     with tempfile.TemporaryDirectory() as folder:
-        calm = Fed(Path(folder) / "calm", free_port(), quiet=1.0)
-        calm.start()
-        for body in bodies:
-            calm.send(body)
-        calm.end()
-
         killed = Fed(Path(folder) / "killed", free_port(), quiet=1.0)
         killed.start()
         started = time.monotonic()
@@ -43,7 +37,8 @@ def main() -> None:
                 if due % 2:
                     time.sleep(chance.random() / 4)
                     killed.kill()
-                    killed.start(chance.choice(STEPS), str(chance.randint(1, 3)))
+                    killed.deadly = [(chance.choice(STEPS), str(chance.randint(1, 3)))]
+                    killed.start()
                 else:
                     time.sleep(0.5)  # the step comes
                     killed.revive()
@@ -51,7 +46,7 @@ def main() -> None:
                         killed.kill()
                         killed.start()
         killed.end(120.0)
-        assert_whole(killed, calm, bodies)
+        assert_whole(killed, bodies)
         found = {
             "kills": killed.kills, "traces": given.traces, "spans": spans_of(bodies), "requests": len(bodies),
             "seconds": round(time.monotonic() - started, 1), "ledger": dict(killed.last().counts),

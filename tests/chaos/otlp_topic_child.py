@@ -33,7 +33,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def make() -> Assembler:
-        return Assembler(TraceMapper.of([]), CloseRules(quiet=2.0, orphan=4.0))
+        return Assembler(TraceMapper.of([]), CloseRules(quiet=1.0, orphan=2.0))
 
     failed: list[BaseException] = []
     running = TopicAssembly(KafkaSettings(brokers), SpanTopics(spans, "", traces, group), make, at_step)

@@ -12,41 +12,21 @@ from tests.chaos.otlp_feeding import STEPS, Fed, assert_whole, requests
 from tests.streams.otlp.ports import free_port
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Fed:
-    fed = Fed(tmp_path_factory.mktemp("undisturbed"), free_port(), quiet=1.0)
-    fed.start()
-    for body in requests(60, seed=1):
-        fed.send(body)
-    fed.end()
-    return fed
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS)
-def test_a_kill_at_a_step_of_a_commit_loses_and_doubles_nothing(undisturbed: Fed, step: str, tmp_path: Path) -> None:
-    bodies = requests(60, seed=1)
-    fed = Fed(tmp_path / "feed", free_port(), quiet=1.0)
-    fed.start(step, "3")
-    for body in bodies:
-        fed.send(body)
-    time.sleep(1.5)
-    fed.end()
-    assert fed.kills == 1
-    assert_whole(fed, undisturbed, bodies)
-
-
-@pytest.mark.slow
-def test_kills_at_random_lose_and_double_nothing(undisturbed: Fed, tmp_path: Path) -> None:
+def test_kills_at_every_step_of_a_commit_and_at_random_lose_and_double_nothing(tmp_path: Path) -> None:
     bodies, chance = requests(60, seed=1), random.Random(2)
-    fed = Fed(tmp_path / "feed", free_port(), quiet=1.0)
+    fed = Fed(tmp_path / "feed", free_port(), quiet=1.0, deadly=[(step, "2") for step in STEPS])
     fed.start()
-    for number, body in enumerate(bodies):
-        fed.send(body)
-        if number % 8 == 7:
+    parts = 2 * len(STEPS)
+    for part in range(parts):
+        for body in bodies[part * len(bodies) // parts : (part + 1) * len(bodies) // parts]:
+            fed.send(body)
+        if part < len(STEPS):
+            fed.until_killed(part + 1)
+        elif part % 2:
             time.sleep(chance.random() / 3)
             fed.kill()
             fed.start()
     fed.end()
-    assert fed.kills >= 3
-    assert_whole(fed, undisturbed, bodies)
+    assert fed.kills == len(STEPS) + 2
+    assert_whole(fed, bodies)

@@ -6,13 +6,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.chaos.otlp_feeding import requests, spans_of
+from gapwatch.streams.otlp.assembly.assembler import Assembler
+from gapwatch.streams.otlp.assembly.close_rules import CloseRules
+from gapwatch.streams.otlp.live.span_topics import SpanTopics
+from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
+from gapwatch.streams.otlp.mapping.mapper import TraceMapper
+from tests.chaos.otlp_feeding import requests, spans_of, undisturbed
 from tests.gapwatch_command import gapwatch
 from tests.http_client import Got, post
 from tests.kafka_broker import KafkaBroker
@@ -75,22 +81,48 @@ def receiver(own_kafka_broker: KafkaBroker, tmp_path: Path) -> Iterator[tuple[Re
     made.process.wait()
 
 
-def test_a_broker_that_goes_away_loses_nothing_that_was_answered(
+def until(is_so: Callable[[], bool], failed: list[BaseException], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert not failed, failed
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_broker_that_goes_away_loses_and_doubles_nothing(
     own_kafka_broker: KafkaBroker, receiver: tuple[Receiver, str], tmp_path: Path
 ) -> None:
     make_relayed_topics(own_kafka_broker)
     there, spans = receiver
+    direct, traces = own_kafka_broker.make_topic(partitions=2), own_kafka_broker.make_topic()
+    # Exporters hold back what they cannot send; the clock stands still meanwhile.
+    rules = CloseRules(quiet=4.0, orphan=8.0)
+    running = TopicAssembly(
+        own_kafka_broker.settings, SpanTopics(direct, "", traces, uuid.uuid4().hex, store_id="store-1"),
+        lambda: Assembler(TraceMapper.of([]), rules),
+    )  # fmt: skip
+    failed = list[BaseException]()
+    running.start(failed.append)
     bodies = requests(40, seed=5)
+    own_kafka_broker.produce(direct, bodies[:20])
     for body in bodies[:10]:
         there.send(body)
+    until(lambda: bool(running.counts.get("span.consumed.")), failed)
     own_kafka_broker.kill()
+    killed = time.monotonic()
     refused = there.post(bodies[10])
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+    time.sleep(max(0.0, killed + 5.0 - time.monotonic()))  # longer than the quiet time
     own_kafka_broker.start()
+    own_kafka_broker.produce(direct, bodies[20:])
     for body in bodies[10:]:
         there.send(body)
     there.process.send_signal(signal.SIGTERM)
     assert there.process.wait(20) == 0, there.said.read_text()
+    consumed = spans_of(bodies)
+    until(lambda: running.counts == {"span.consumed.": consumed, "span.assembled.quiet": consumed}, failed)
+    assert running.stop(20)
+    assert sorted(record.value for record in own_kafka_broker.everything(traces)) == undisturbed(bodies)
 
     (tmp_path / "p.yaml").write_text(PORTFOLIO)
     store, topic = tmp_path / "s.duckdb", own_kafka_broker.make_topic(partitions=2)
@@ -109,7 +141,7 @@ def test_a_broker_that_goes_away_loses_nothing_that_was_answered(
     doubled = spans_found["states"].get("duplicate", 0)  # a request that was sent, but not answered in time
     assembled = sum(n for state, n in spans_found["states"].items() if state.startswith("assembled"))
     assert assembled == spans_of(bodies) == spans_found["consumed"] - doubled
-    traces = [orjson.loads(record.value) for record in own_kafka_broker.consume(topic, 41, seconds=3.0)]
-    assert len({one["trace_id"] for one in traces}) == len(traces) == 40
+    scored = [orjson.loads(record.value) for record in own_kafka_broker.everything(topic)]
+    assert len({one["trace_id"] for one in scored}) == len(scored) == 40
     assert {one["read"] for one in ledger.json()["sources"]} <= set(range(41))
     assert sum(one["read"] for one in ledger.json()["sources"]) == 40

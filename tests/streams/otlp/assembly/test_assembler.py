@@ -213,13 +213,13 @@ def _without_doubles(assembler: Assembler) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_traces_of_one_span_keep_the_memory_bound() -> None:
-    rules = CloseRules(memory=20_000_000)
+def test_traces_of_one_span_without_end_keep_the_memory_bound() -> None:
+    rules = CloseRules(memory=5_000_000)
     assembler = _assembler(rules)
-    for block in range(200):
+    for block in range(50):
         spans = [span(block * 500 + n + 1, 1, 2) for n in range(500)]
         _take(assembler, block / 1_000, *spans)
         assembler.closed()
         assert assembler.memory_bytes <= rules.memory
     assert item_imbalance(assembler.counts()) == 0
-    assert assembler.counts()["span.assembled.memory"] > 50_000
+    assert assembler.counts()["span.assembled.memory"] > 12_000

@@ -71,8 +71,9 @@ def test_shuffled_doubled_and_split_spans_give_the_same_bytes(seed: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_shuffled_doubled_and_split_spans_of_all_captures_give_the_same_bytes(seed: int) -> None:
-    _check_any_order(seed, captures.names())
+def test_shuffled_doubled_and_split_spans_of_any_captures_give_the_same_bytes(seed: int) -> None:
+    names = captures.names()  # each of them in five seeds
+    _check_any_order(seed, [name for number, name in enumerate(names) if number % 4 == seed % 4])
 
 
 def _check_any_order(seed: int, names: list[str]) -> None:

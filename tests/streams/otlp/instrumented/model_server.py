@@ -1,4 +1,4 @@
-"""A local server that answers as OpenAI does, from a script, and counts its calls: the truth about what was asked."""
+"""A local server that answers as OpenAI and Anthropic do, from a script, and counts: the truth about what was asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelServer:
     fails: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def reply(self, asked: dict[str, object]) -> tuple[int, dict[str, object]]:
+    def reply(self, path: str, asked: dict[str, object]) -> tuple[int, dict[str, object]]:
         model = str(asked["model"])
         with self.lock:
             if self.fails.get(model, 0) > 0:
@@ -34,9 +34,17 @@ class ModelServer:
             self.input_tokens += used[0]
             self.output_tokens += used[1]
             number = self.answered
-        message = {"role": "assistant", "content": json.dumps({"answer": f"answer {number}"})}
+        text = json.dumps({"answer": f"answer {number}"})
+        if path.endswith("/messages"):
+            return 200, {
+                "id": f"msg_{number}", "type": "message", "role": "assistant", "model": f"{model}-20250929",
+                "content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "stop_sequence": None,
+                "usage": {"input_tokens": used[0], "output_tokens": used[1]},
+            }  # fmt: skip
+        message = {"role": "assistant", "content": text}
         return 200, {
-            "id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1_790_000_000, "model": f"{model}-2025",
+            "id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1_790_000_000,
+            "model": f"{model}-2025-04-14",
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": used[0], "completion_tokens": used[1], "total_tokens": sum(used)},
         }  # fmt: skip
@@ -49,7 +57,7 @@ def model_server() -> Iterator[ModelServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, answer = state.reply(asked)
+            status, answer = state.reply(self.path, asked)
             body = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

@@ -19,7 +19,6 @@ from gapwatch.streams.otlp.live.span_topics import SpanTopics
 from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest, Signal
-from tests.chaos.otlp_feeding import requests, spans_of
 from tests.kafka_broker import KafkaBroker
 from tests.paths import ROOT
 
@@ -68,19 +67,20 @@ def assembly(
     return TopicAssembly(broker.settings, topics, make)
 
 
-def until_done(running: TopicAssembly, seconds: float = 60.0) -> None:
+def until_done(*running: TopicAssembly, seconds: float = 60.0) -> None:
     failed = list[BaseException]()
-    running.start(failed.append)
+    for one in running:
+        one.start(failed.append)
     end = time.monotonic() + seconds
-    while not running.is_done or not running.counts:
+    while not all(one.is_done and one.counts for one in running):
         assert not failed, failed
-        assert time.monotonic() < end, running.waiting_for
+        assert time.monotonic() < end, [one.waiting_for for one in running]
         time.sleep(0.1)
-    assert running.stop(20)
+    assert all(one.stop(20) for one in running)
 
 
-def envelopes(broker: KafkaBroker, topic: str, expected: int) -> dict[bytes, bytes]:
-    found = broker.consume(topic, expected + 1, seconds=4.0)
+def envelopes(broker: KafkaBroker, topic: str) -> dict[bytes, bytes]:
+    found = broker.everything(topic)
     by_key = {record.key: record.value for record in found}
     assert len(by_key) == len(found), "a trace came twice"
     assert all(orjson.loads(value)["trace_id"].encode() == key for key, value in by_key.items())
@@ -107,26 +107,27 @@ def ledger_of(running: TopicAssembly) -> dict[str, int]:
     return spans
 
 
-@pytest.mark.parametrize(
-    ("spans", "logs", "options"),
-    [
-        ("otlp_spans", "otlp_logs", {}),
-        ("otlp_spans_json", "otlp_logs_json", {"compression_type": "zstd"}),
-        ("otlp_spans_by_trace", "otlp_logs", {"compression_type": "gzip"}),
-        ("otlp_spans_zstd", "otlp_logs", {"compression_type": "zstd"}),
-    ],
-)
-def test_a_topic_of_a_collector_gives_the_envelopes_of_its_spans(
-    kafka_broker: KafkaBroker, spans: str, logs: str, options: dict[str, str]
-) -> None:
-    expected = in_memory(spans, logs)
-    traces, group = kafka_broker.make_topic(partitions=2), uuid.uuid4().hex
-    log_topic = replay(kafka_broker, logs, **options)  # first: content may come before its span
-    running = assembly(kafka_broker, replay(kafka_broker, spans, **options), traces, group, log_topic)
-    until_done(running)
-    assert len(expected) == TRACES
-    assert envelopes(kafka_broker, traces, TRACES) == expected
-    assert ledger_of(running).get("span.pending.", 0) == 0
+#: Topics that a Collector wrote, and how they are written again.
+COLLECTED: list[tuple[str, str, dict[str, str]]] = [
+    ("otlp_spans", "otlp_logs", {}),
+    ("otlp_spans_json", "otlp_logs_json", {"compression_type": "zstd"}),
+    ("otlp_spans_by_trace", "otlp_logs", {"compression_type": "gzip"}),
+    ("otlp_spans_zstd", "otlp_logs", {"compression_type": "zstd"}),
+]
+
+
+def test_topics_of_a_collector_give_the_envelopes_of_their_spans(kafka_broker: KafkaBroker) -> None:
+    running = []
+    for spans, logs, options in COLLECTED:  # log records first: content may come before its span
+        log_topic, traces = replay(kafka_broker, logs, **options), kafka_broker.make_topic(partitions=2)
+        spans_topic = replay(kafka_broker, spans, **options)
+        running.append(assembly(kafka_broker, spans_topic, traces, uuid.uuid4().hex, log_topic))
+    until_done(*running)
+    for one, (spans, logs, _) in zip(running, COLLECTED, strict=True):
+        expected = in_memory(spans, logs)
+        assert len(expected) == TRACES
+        assert envelopes(kafka_broker, one.topics.traces) == expected
+        assert ledger_of(one).get("span.pending.", 0) == 0
 
 
 def test_a_second_process_with_another_store_is_refused(kafka_broker: KafkaBroker) -> None:
@@ -139,32 +140,3 @@ def test_a_second_process_with_another_store_is_refused(kafka_broker: KafkaBroke
     assert ended.wait(30)
     assert isinstance(failed[0], UsageError)
     assert "another store" in str(failed[0])
-
-
-def test_a_broker_that_goes_away_loses_and_doubles_nothing(own_kafka_broker: KafkaBroker) -> None:
-    bodies = requests(40, seed=9)
-    spans, traces = own_kafka_broker.make_topic(partitions=2), own_kafka_broker.make_topic()
-    topics = SpanTopics(spans, "", traces, uuid.uuid4().hex, store_id="store-1")
-    # Exporters hold back what they cannot send; the clock stands still meanwhile.
-    rules = CloseRules(quiet=3.0, orphan=6.0)
-    running = TopicAssembly(own_kafka_broker.settings, topics, lambda: Assembler(TraceMapper.of([]), rules))
-    failed = list[BaseException]()
-    running.start(failed.append)
-    half = len(bodies) // 2
-    own_kafka_broker.produce(spans, bodies[:half])
-    end = time.monotonic() + 60
-    while not running.counts.get("span.consumed.") and time.monotonic() < end:
-        time.sleep(0.1)
-    own_kafka_broker.kill()
-    time.sleep(8)
-    own_kafka_broker.start()
-    own_kafka_broker.produce(spans, bodies[half:])
-    while time.monotonic() < end + 60:
-        counts = running.counts
-        if counts.get("span.consumed.") == spans_of(bodies) and not counts.get("span.pending."):
-            break
-        assert not failed, failed
-        time.sleep(0.2)
-    assert running.stop(20)
-    assert ledger_of(running) == {"span.consumed.": spans_of(bodies), "span.assembled.quiet": spans_of(bodies)}
-    assert len(envelopes(own_kafka_broker, traces, 40)) == 40

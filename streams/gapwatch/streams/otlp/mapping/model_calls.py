@@ -12,6 +12,9 @@ from gapwatch.streams.otlp.mapping.convention_table import ConventionTable
 from gapwatch.streams.otlp.mapping.span_facts import MODEL_KINDS
 from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
+#: Failed calls that are under way at once, among which the repeated one is looked for.
+_MOST_AT_ONCE = 50
+
 
 @dataclass
 class _Calls:
@@ -41,6 +44,7 @@ def settle_calls(steps: Sequence[TraceStep], table: ConventionTable) -> None:
         _settle_nested(of_kind, table)
         if kind == "llm":
             _settle_doubled([step for step in of_kind if step.kind == kind])
+            _settle_doubled_failures([step for step in of_kind if step.kind == kind and step.facts.is_error])
     _settle_sums(steps)
 
 
@@ -65,6 +69,8 @@ def _settled(step: TraceStep, below: _Calls, table: ConventionTable) -> _Calls:
     facts = step.facts
     if facts.has_tokens:
         if below.with_tokens:
+            if len(below.with_tokens) == 1:
+                _give_content(step, below.with_tokens[0])
             _wrap(step)
             return below
         for repeated in below.without:  # the inner one says less than this one
@@ -100,6 +106,48 @@ def _settle_doubled(calls: list[TraceStep]) -> None:
             for step in doubled:
                 if step is not best:
                     _wrap(step)
+
+
+def _settle_doubled_failures(calls: list[TraceStep]) -> None:
+    """Of failed calls side by side that two instrumentors saw, one within the time of the other, keep one.
+
+    A provider gives no id to what it refused.
+    """
+    groups: dict[tuple[str | None, str | None], list[TraceStep]] = {}
+    for step in calls:
+        groups.setdefault((step.facts.record.parent_id, step.facts.model), []).append(step)
+    for group in groups.values():
+        if len(group) < 2 or len({step.facts.scope for step in group}) < 2:
+            continue
+        group.sort(key=lambda step: (step.facts.record.start, -step.facts.record.end))
+        repeated: set[int] = set()
+        for number, outer in enumerate(group):
+            if id(outer) in repeated:
+                continue
+            for inner in group[number + 1 : number + 1 + _MOST_AT_ONCE]:
+                is_inside = inner.facts.record.end <= outer.facts.record.end
+                if is_inside and inner.facts.scope != outer.facts.scope and id(inner) not in repeated:
+                    repeated |= {id(outer), id(inner)}
+                    _wrap(min((inner, outer), key=_says))
+                    break
+
+
+def _give_content(outer: TraceStep, call: TraceStep) -> None:
+    """Give a call what only the span around it says, where both report the same tokens.
+
+    A client's own span has tokens, and that of an instrumentor around it the content.
+    """
+    said, facts = outer.facts, call.facts
+    if (said.input_tokens, said.output_tokens) != (facts.input_tokens, facts.output_tokens):
+        return
+    if facts.input is None:
+        facts.input = said.input
+    if facts.output is None and not facts.is_error:
+        facts.output = said.output
+    if facts.cost is None:
+        facts.cost = said.cost
+    if "finish_reason" in said.found:
+        facts.found.setdefault("finish_reason", said.found["finish_reason"])
 
 
 def _says(step: TraceStep) -> tuple[bool, int, bool]:
