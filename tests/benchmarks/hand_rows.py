@@ -212,7 +212,14 @@ def trace_ids_table(records: Records, source: Source) -> pa.Table:
     digest = hashlib.blake2b
     joined = b"".join([digest(t.trace_id.encode(), digest_size=8).digest() for t in records.traces])
     n = len(records.traces)
-    columns = [text(source.lane, n), text(PIPELINE, n), pa.array(np.frombuffer(joined, "<u8"), pa.uint64())]
+    columns = [
+        text(source.lane, n),
+        text(PIPELINE, n),
+        pa.array(np.frombuffer(joined, "<u8"), pa.uint64()),
+        pa.array(records.offsets, pa.int64()),
+        pa.array([t.environment for t in records.traces], pa.string()),
+        pa.array([t.release for t in records.traces], pa.string()),
+    ]
     return pa.table(columns, schema=TRACE_IDS)
 
 

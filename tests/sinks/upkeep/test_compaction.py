@@ -153,7 +153,8 @@ def test_the_file_shrinks_to_what_is_alive(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(compaction, "LEAST_FREE", 1 << 20)
     shown: dict[str, Any] = {}
     with filled(tmp_path / "s.duckdb", 1) as store:
-        sql = "INSERT INTO internal.trace_ids SELECT 1 + range // 1000, 'live', 'p', hash(range) FROM range(400000)"
+        sql = """INSERT INTO internal.trace_ids BY NAME SELECT 1 + range // 1000 AS seq, 'live' AS lane,
+            'p' AS pipeline, hash(range) AS trace_hash FROM range(400000)"""
         store.change("filling", lambda con: con.execute(sql))  # numbers that do not compress
         store.replace_file(lambda: None)  # a checkpoint
         store.change("deleting", lambda con: con.execute("DELETE FROM internal.trace_ids WHERE seq <= 300"))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gapwatch.scorers.portfolio.claim import (
     Claim,
     CompositeClaim,
+    FeedbackClaim,
     JudgedClaim,
     LabelClaim,
     Limit,
@@ -81,6 +82,8 @@ def _claim_words(claim: Claim) -> str:
         return parts if claim.pass_at is None else f"{parts} is at least {claim.pass_at:g}"
     if isinstance(claim, RatioClaim):
         return f"{claim.numerator} divided by {claim.denominator}, each summed by {claim.per}"
+    if isinstance(claim, FeedbackClaim):
+        return f"people give {'more than 0' if claim.pass_at is None else f'at least {claim.pass_at:g}'}, or a thumb up"
     if isinstance(claim, PythonClaim):
         fields = ", ".join(shown(field.text) for field in claim.fields)
         return f"the Python scorer {claim.scorer} passes {fields}".rstrip()

@@ -16,6 +16,7 @@ from gapwatch.scorers.portfolio.claim import (
     CheckClaim,
     CompareClaim,
     CompositeClaim,
+    FeedbackClaim,
     JudgedClaim,
     LabelClaim,
     MeasureClaim,
@@ -61,6 +62,8 @@ def check_metric(draft: Draft, metric: Metric, path: KeyPath) -> None:
         _check_composite(draft, metric, claim, (*claim_path, "parts"))
     elif isinstance(claim, RatioClaim):
         _check_ratio(draft, metric, claim, claim_path)
+    elif isinstance(claim, FeedbackClaim):
+        _check_feedback(draft, metric, path)
     for predicate, where in _predicates(metric, path):
         _check_references(draft, metric, predicate, where)
     _check_strata(draft, metric, (*path, "sample", "strata"))
@@ -373,3 +376,11 @@ def _check_ratio(draft: Draft, metric: Metric, claim: RatioClaim, path: KeyPath)
         elif (part.component, part.is_trace) != (metric.component, metric.is_trace):
             message = f"{name} is about another component"
             draft.problems.add((*path, key), message, f"a metric of {metric.component or 'the trace'}")
+
+
+def _check_feedback(draft: Draft, metric: Metric, path: KeyPath) -> None:
+    """Note keys without an effect: feedback comes from people, and all of it counts."""
+    for key in ("when", "sample"):
+        if key in metric.model_fields_set:
+            message = "feedback is not about single spans, and all of it counts, so this has no effect"
+            draft.problems.add((*path, key), message, "no such key")

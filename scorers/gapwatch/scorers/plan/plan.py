@@ -15,7 +15,14 @@ from gapwatch.scorers.plan.claim_outcomes import ClaimCompiler
 from gapwatch.scorers.plan.passing import Conditions
 from gapwatch.scorers.plan.record_types import ParsedKeys, RecordTypes, parsed_keys
 from gapwatch.scorers.plan.row_values import RowInputs
-from gapwatch.scorers.portfolio.claim import CheckClaim, JudgedClaim, LabelClaim, MeasureClaim, PythonClaim, RatioClaim
+from gapwatch.scorers.portfolio.claim import (
+    UNSCORED_CLAIMS,
+    CheckClaim,
+    JudgedClaim,
+    LabelClaim,
+    MeasureClaim,
+    PythonClaim,
+)
 from gapwatch.scorers.portfolio.field import Field, parse_field
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
@@ -82,7 +89,7 @@ def _by_component(portfolio: Portfolio) -> dict[str, list[Metric]]:
     """Group the metrics that have rows by component, the traces last."""
     groups: dict[str, list[Metric]] = {}
     for metric in portfolio.metrics:
-        if not isinstance(metric.claim, RatioClaim):
+        if not isinstance(metric.claim, UNSCORED_CLAIMS):
             groups.setdefault("" if metric.is_trace else metric.component or "", []).append(metric)
     if "" in groups:
         groups[""] = groups.pop("")

@@ -9,6 +9,7 @@ from gapwatch.scorers.portfolio.claim import (
     CheckClaim,
     Claim,
     CompositeClaim,
+    FeedbackClaim,
     JudgedClaim,
     LabelClaim,
     MeasureClaim,
@@ -66,7 +67,7 @@ def quantities_of(claim: Claim) -> tuple[str, ...]:
     if isinstance(claim, RatioClaim):
         return ("ratio",)
     failing = ("failure_rate",) if can_fail(claim) else ()
-    if isinstance(claim, CheckClaim):
+    if isinstance(claim, CheckClaim | FeedbackClaim):
         return failing
     if isinstance(claim, LabelClaim):
         return (*failing, "share")

@@ -1,4 +1,4 @@
-"""Claims of metrics: the eight forms, as types."""
+"""Claims of metrics: the nine forms, as types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gapwatch.scorers.portfolio.schema_types import (
 )
 
 #: Values of the key `form`.
-CLAIM_FORMS = ("check", "measure", "label", "judge", "compare", "composite", "ratio", "python")
+CLAIM_FORMS = ("check", "measure", "label", "judge", "compare", "composite", "ratio", "python", "feedback")
 
 
 class CheckClaim(WrittenModel):
@@ -216,7 +216,29 @@ class PythonClaim(WrittenModel):
     optional: Flag = False
 
 
+class FeedbackClaim(WrittenModel):
+    """Feedback of people about traces, such as thumbs; each is one unit, counted when its trace is known.
+
+    Attributes:
+        pass_at: The lowest number that passes; by default every number above 0. A thumb up passes, a thumb down fails.
+    """
+
+    form: Literal["feedback"]
+    pass_at: Number | None = None
+
+
 Claim = Annotated[
-    CheckClaim | MeasureClaim | LabelClaim | JudgeClaim | CompareClaim | CompositeClaim | RatioClaim | PythonClaim,
+    CheckClaim
+    | MeasureClaim
+    | LabelClaim
+    | JudgeClaim
+    | CompareClaim
+    | CompositeClaim
+    | RatioClaim
+    | PythonClaim
+    | FeedbackClaim,
     Discriminator("form"),
 ]
+
+#: Claims that are about no single span or trace, so that scoring makes no rows of them.
+UNSCORED_CLAIMS = (RatioClaim, FeedbackClaim)

@@ -8,6 +8,7 @@ from gapwatch.scorers.portfolio.claim import (
     CheckClaim,
     Claim,
     CompositeClaim,
+    FeedbackClaim,
     JudgedClaim,
     LabelClaim,
     MeasureClaim,
@@ -74,7 +75,11 @@ def missing_words(claim: Claim) -> str:
         return "" if claim.limit is not None else "a number without a limit is neither good nor bad"
     if isinstance(claim, CompositeClaim):
         return "" if claim.pass_at is not None else "the claim has no pass_at"
-    return "" if isinstance(claim, JudgedClaim) else f"a claim of the form {claim.form} does not say what is bad"
+    return (
+        ""
+        if isinstance(claim, JudgedClaim | FeedbackClaim)
+        else f"a claim of the form {claim.form} does not say what is bad"
+    )
 
 
 def moved_quantity(metric: Metric) -> str:

@@ -350,8 +350,9 @@ class _Part:
         np.add.at(scoring.spans, slices, spans)
         hashes = trace_hashes(columns.of_records("trace_id"))
         lanes = pa.repeat(pa.scalar(scoring.group.lane, pa.string()), columns.records)
-        table = pa.table([lanes, pipelines, pa.array(hashes)], schema=TRACE_IDS)
-        scoring.pieces["trace_ids"].append(table.append_column("source_offset", pa.array(self.ords)))
+        named = (columns.of_records("environment"), columns.of_records("release"))
+        table = pa.table([lanes, pipelines, pa.array(hashes), pa.array(self.ords), *named], schema=TRACE_IDS)
+        scoring.pieces["trace_ids"].append(table)
 
     def _block_result(self, number: int) -> BlockResult | None:
         """Return the outcomes of one block, or None for a block without rows."""

@@ -16,7 +16,7 @@ from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.facet_names import FacetNames
 from gapwatch.scorers.slices.tables import SCORED_TABLES
 
-SCORED_SLICE_VERSION = 1
+SCORED_SLICE_VERSION = 2
 
 
 @dataclass(frozen=True)

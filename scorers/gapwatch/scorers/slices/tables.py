@@ -134,8 +134,17 @@ SAMPLES = pa.schema(
 
 JUDGE_REQUESTS = pa.schema([("id", _TEXT), ("key", _TEXT), ("value", pa.binary())])
 
-#: One 64-bit hash per record that was read; readers of the store count repeated trace ids by it.
-TRACE_IDS = pa.schema([("lane", _TEXT), ("pipeline", _TEXT), ("trace_hash", pa.uint64())])
+#: One 64-bit hash per record that was read: repeated trace ids are counted by it, and feedback finds its trace.
+TRACE_IDS = pa.schema(
+    [
+        ("lane", _TEXT),
+        ("pipeline", _TEXT),
+        ("trace_hash", pa.uint64()),
+        ("source_offset", _COUNT),
+        ("environment", _TEXT),  # as the record names it; null: none
+        ("release", _TEXT),
+    ]
+)
 
 #: Names of facets that a partition counts apart, see `gapwatch.scorers.ticks.facet_names`.
 FACET_NAMES = pa.schema(

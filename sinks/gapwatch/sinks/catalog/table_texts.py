@@ -7,6 +7,7 @@ every table; `SHARED` has their texts.
 from __future__ import annotations
 
 from gapwatch.sinks.catalog.alert_table_texts import ALERT_TABLE_TEXTS
+from gapwatch.sinks.catalog.issue_table_texts import ISSUE_TABLE_TEXTS
 
 #: Texts of columns that mean the same in several tables and views.
 SHARED = {
@@ -185,6 +186,7 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         text: The template.""",
     ),
     **ALERT_TABLE_TEXTS,
+    **ISSUE_TABLE_TEXTS,
     "facts": (
         "Answers of people to the questions of a portfolio.",
         """pipeline
@@ -231,10 +233,11 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         kept_at""",
     ),
     "span_ledger": (
-        "Spans and log records that came over OTLP: each is in one state, and the states add up to `consumed`.",
-        """source: Topic of the traces that the spans were assembled to.
-        item: span or log_record.
-        state: consumed, or pending, assembled, duplicate, late, dropped_kind, shed, dead_letter, joined, foreign.
+        "Spans and log records that came over OTLP, and feedback: each is in one state; they add up to `consumed`.",
+        """source: Topic of the traces that the spans were assembled to; `feedback` for feedback.
+        item: span, log_record or feedback.
+        state: consumed, or pending, assembled, duplicate, late, dropped_kind, shed, dead_letter, joined, foreign,
+            orphan.
         cause: Why: how the trace was closed, what is wrong with a dead letter; empty without one.
         n: Change of the number since the row before; sum it.
         recorded_at: Time, UTC.""",
@@ -257,9 +260,10 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         sightings: 2: counted apart from here on; 1: one sampled record had it, a second one makes it 2.""",
     ),
     "trace_ids": (
-        "Hash of every trace id, to find repeated ones.",
+        "Hash of every trace id, to find repeated ones, and the traces that feedback is about.",
         """seq lane pipeline
-        trace_hash: 64-bit hash of the trace id.""",
+        trace_hash: 64-bit hash of the trace id.
+        source_offset environment release""",
     ),
     "detector_snapshots": (
         "State of the detectors, for a restart.",

@@ -15,6 +15,9 @@ COMMANDS: dict[str, Command] = {
     "export": Command(
         "Export history to Delta tables, which outlive the store.", "gapwatch.sinks.commands.export:export_command"
     ),
+    "feedback": Command(
+        "Store what people say of traces, from files.", "gapwatch.sinks.commands.feedback:feedback_command"
+    ),
     "gaps": Command("Show the rows that failed, or one trace in full.", "gapwatch.sinks.commands.gaps:gaps_command"),
     "history": Command("Run a SQL query on a store, read-only.", "gapwatch.sinks.commands.history:history_command"),
     "ledger": Command(

@@ -106,13 +106,13 @@ def _print_spans(spans: Sequence[SpanBalance]) -> None:
     several = len({one.source for one in spans}) > 1
     rows = []
     for one in spans:
-        item = one.item.replace("_", " ") + "s"
-        name = f"{item} for {one.source}" if several else item
+        item = one.item if one.item == "feedback" else one.item.replace("_", " ") + "s"
+        name = f"{item} for {one.source}" if several and one.source != one.item else item
         rows.append([name, "received", one.consumed])
         rows += [["", state.replace("_", " "), n] for state, n in one.states.items()]
         if one.imbalance:
             rows.append(["", "imbalance", one.imbalance])
-    print_table([Column("item"), Column("state"), Column("number", right=True)], rows, title="Received over OTLP")
+    print_table([Column("item"), Column("state"), Column("number", right=True)], rows, title="Received besides traces")
 
 
 def _source(one: SourceBalance) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gapwatch.sinks.catalog.phases import phases_text
 from gapwatch.sinks.metric_families.family import Family, Kind
 from gapwatch.sinks.metric_families.family import own_family as _own
+from gapwatch.sinks.metric_families.feedback_families import FEEDBACK
 from gapwatch.sinks.metric_families.judge_families import JUDGE_WORKERS, JUDGES
 from gapwatch.sinks.metric_families.otlp_families import OTLP
 
@@ -313,6 +314,7 @@ SECTIONS: dict[str, tuple[Family, ...]] = {
     "Alerts and detectors": _ALERTS,
     "Source and store": _SOURCE,
     "Spans over OTLP": OTLP,
+    "Feedback": FEEDBACK,
     "Judges": JUDGES,
     "Judge process, on a page of its own": JUDGE_WORKERS,
     "The program": (*_PROCESS, *_CLIENT),

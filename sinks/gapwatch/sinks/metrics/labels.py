@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gapwatch.scorers.portfolio.claim import Claim, CompositeClaim, JudgedClaim, MeasureClaim
+from gapwatch.scorers.portfolio.claim import UNSCORED_CLAIMS, Claim, CompositeClaim, JudgedClaim, MeasureClaim
 from gapwatch.scorers.portfolio.metric import Metric
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.facet_names import OTHER
@@ -123,6 +123,8 @@ def _named(metric: Metric, position: int) -> NamedMetric:
 
 def _tier_metric(metrics: Iterable[Metric], component: str) -> str | None:
     """Return the metric that counts the most spans of a component: one without `when` and without a model."""
-    own = [metric for metric in metrics if metric.component == component and metric.claim.form != "ratio"]
+    own = [
+        metric for metric in metrics if metric.component == component and not isinstance(metric.claim, UNSCORED_CLAIMS)
+    ]
     own.sort(key=lambda metric: (isinstance(metric.claim, JudgedClaim), metric.when is not None))
     return own[0].name if own else None

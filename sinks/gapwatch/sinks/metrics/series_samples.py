@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client.core import Sample
 
+from gapwatch.scorers.portfolio.claim import UNSCORED_CLAIMS
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.catalog.rate_interval import with_interval
 from gapwatch.sinks.metrics.families import FAMILIES, SERIES_LABELS
@@ -161,7 +162,7 @@ def unwatched_samples(counts: LiveCounts, portfolios: Iterable[Portfolio]) -> di
         for one in portfolio.components:
             components[portfolio.pipeline, one.id] = float((portfolio.pipeline, one.id) not in seen)
         for metric in portfolio.metrics:
-            if metric.claim.form != "ratio":  # a ratio has no units of its own
+            if not isinstance(metric.claim, UNSCORED_CLAIMS):  # a ratio has no units; feedback comes when it comes
                 key = (portfolio.pipeline, metric.component or "", metric.name)
                 metrics[key] = float((portfolio.pipeline, metric.name) not in decided)
     return {"gapwatch_component_unwatched": components, "gapwatch_metric_unwatched": metrics}

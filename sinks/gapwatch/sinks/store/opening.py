@@ -20,6 +20,7 @@ import duckdb
 from gapwatch.scorers.cache_files import read_cached, write_cached
 from gapwatch.scorers.errors import GapwatchError, JobError, StoreError, StoreHeldError
 from gapwatch.scorers.version import program_version
+from gapwatch.sinks.catalog.added_tables import add_missing_tables
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
@@ -88,6 +89,7 @@ def open_for_writing(path: Path, *, create: bool, now: datetime, memory: str = M
             _create_tables(con)
             _sign(con, now)
         _check_program(con, path)
+        add_missing_tables(con)
     except duckdb.Error as error:
         con.close()
         raise JobError(_not_created(path, error)) from error

@@ -22,6 +22,7 @@ from gapwatch.scorers.slices.tables import (
     TICKS,
     TRACE_IDS,
 )
+from gapwatch.sinks.catalog.added_tables import ADDED_TABLES
 from gapwatch.sinks.catalog.comments import comment_statements
 from gapwatch.sinks.catalog.views import view_statements
 
@@ -177,6 +178,7 @@ _OWN_TABLES = [
     "CREATE TABLE internal.past_dead_letters (lane VARCHAR, source_topic VARCHAR, cause VARCHAR, n BIGINT)",
     """CREATE TABLE retention ("at" TIMESTAMP, before TIMESTAMP, to_seq BIGINT, commits BIGINT, records BIGINT,
         "rows" BIGINT)""",
+    *ADDED_TABLES,
 ]
 
 _ARROW_TYPES = {

@@ -32,7 +32,9 @@ _READER_SECONDS = 2.0
 #: long query puts the replacement off more often.
 _REPLACING_SECONDS = 0.5
 
-_NUMBERED_TABLES = ("alerts", "shifts", "internal.outbox", "internal.detector_snapshots")
+_NUMBERED_TABLES = (
+    "alerts", "shifts", "internal.outbox", "internal.detector_snapshots", "feedback", "feedback_joins",
+)  # fmt: skip
 
 
 class Store:

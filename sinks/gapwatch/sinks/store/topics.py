@@ -10,3 +10,5 @@ JUDGE_REQUESTS_TOPIC = "judge-requests"
 DEAD_LETTERS_TOPIC = "dead-letters"
 #: Answers of judges that run in processes of their own.
 SCORED_TOPIC = "scored"
+#: What people say of traces; pipelines and pages write it, the run reads it.
+FEEDBACK_TOPIC = "feedback"

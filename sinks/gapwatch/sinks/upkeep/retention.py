@@ -90,6 +90,9 @@ _STEP = (
     "INSERT INTO offsets BY NAME SELECT * FROM merged_offsets",
     "DROP TABLE merged_offsets",
     "DELETE FROM internal.tick_joins WHERE to_seq <= $seq",
+    # What waits for its trace stays, however short the retention.
+    "DELETE FROM feedback WHERE seq <= $seq AND feedback_id IN (SELECT feedback_id FROM feedback_joins)",
+    "DELETE FROM feedback_joins WHERE feedback_id NOT IN (SELECT feedback_id FROM feedback)",
     # Those of the last days are needed at a restart, however short the retention.
     """DELETE FROM internal.facet_names AS old WHERE seq <= $seq AND "day" < (
         SELECT max("day") - INTERVAL 7 DAY FROM internal.facet_names AS new

@@ -178,7 +178,7 @@ class Run:
             also.append(parts.feed_loop.run())
         return [
             parts.relay.run(), parts.portfolio_watch.run(), self._look(), parts.judges.run(),
-            parts.judges.until_failed(), *also,
+            parts.judges.until_failed(), parts.feedback.run(), *also,
         ]  # fmt: skip
 
     def _ended_beside(self, task: asyncio.Task[None]) -> None:

@@ -28,6 +28,7 @@ from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.alerting.incidents.links import AlertLinks, PageAddress
 from gapwatch.streams.alerting.triage.alert_page import alert_page
 from gapwatch.streams.alerting.triage.decision_reader import readers
+from gapwatch.streams.feedback.feedback_role import FeedbackRole
 from gapwatch.streams.judges.workers.judge_role import JudgeRole
 from gapwatch.streams.judges.workers.judge_start import JudgeOptions
 from gapwatch.streams.live.alert_text_loop import AlertTextLoop, ReadRecords
@@ -146,6 +147,7 @@ class RunParts:
         texts: Stores the texts behind alerts; None if alerts are off.
         writer: Writes slices.
         judges: Judges of this process, and intake of verdicts from others.
+        feedback: Joins feedback of people to its traces.
         pipeline: Scores slices.
         portfolio_watch: Reloads changed portfolios.
         source: Reads the topic.
@@ -169,6 +171,7 @@ class RunParts:
     texts: AlertTextLoop | None
     writer: SliceWriter
     judges: JudgeRole
+    feedback: FeedbackRole
     pipeline: Pipeline
     portfolio_watch: PortfolioWatch
     source: TraceSource
@@ -234,9 +237,12 @@ def build_parts(
     progress: OffsetProgress = topic_progress if local is None else local.progress
     writer = SliceWriter(thread, observer, open_watch, relay.wake, progress)
     judges = JudgeRole(options.judges, kafka, writer, service, portfolios, throttle)
+    feedback = FeedbackRole(kafka, writer, service, portfolios)
     pipeline = Pipeline(writer, regime, options.thinning, throttle, judges)
 
-    portfolio_watch = PortfolioWatch(given.portfolios, portfolios, given.scorers, partial(_switch, pipeline, feed))
+    portfolio_watch = PortfolioWatch(
+        given.portfolios, portfolios, given.scorers, partial(_switch, pipeline, feed, feedback)
+    )
     stored = partial(thread.stored_offsets, LIVE, topic)
     source: TraceSource
     if local is not None:
@@ -247,14 +253,15 @@ def build_parts(
     return RunParts(
         portfolios=portfolios, regime=regime, thread=thread, run_log=run_log, observer=observer, throttle=throttle,
         shedding=Shedding(options.shed_after), relay=relay, webhook=webhook, service=service,
-        exports=exports, links=links, alerts=alerts, texts=texts, writer=writer, judges=judges, pipeline=pipeline,
-        portfolio_watch=portfolio_watch, source=source, feed=feed,
+        exports=exports, links=links, alerts=alerts, texts=texts, writer=writer, judges=judges, feedback=feedback,
+        pipeline=pipeline, portfolio_watch=portfolio_watch, source=source, feed=feed,
         feed_loop=None if feed is None else FeedLoop(feed, thread, service, topic),
     )  # fmt: skip
 
 
-async def _switch(pipeline: Pipeline, feed: RunFeed | None, regime: Regime) -> None:
+async def _switch(pipeline: Pipeline, feed: RunFeed | None, feedback: FeedbackRole, regime: Regime) -> None:
     await pipeline.switch(regime)
+    await feedback.portfolios_changed(regime.portfolios)
     if feed is not None:
         feed.switch(regime.portfolios)
 

@@ -33,12 +33,14 @@ class BufferedTrace:
 
     __slots__ = ("data", "key", "size", "spans", "trace")
 
-    def __init__(self, trace: Trace, spans: list[Span], size: int) -> None:
-        self.trace: Trace | None = trace
-        self.spans: list[Span] | None = spans
+    def __init__(
+        self, trace: Trace | None, spans: list[Span] | None, size: int, key: bytes = b"", data: bytes = b""
+    ) -> None:
+        self.trace = trace
+        self.spans = spans
         self.size = size
-        self.key = b""
-        self.data = b""
+        self.key = key
+        self.data = data
 
 
 class TraceSender:
@@ -90,8 +92,16 @@ class TraceSender:
         Returns:
             True if the buffer took it.
         """
+        return self._offer(BufferedTrace(trace, spans, size))
+
+    def offer_record(self, key: bytes, data: bytes) -> bool:
+        """Put a record that is written as JSON already into the buffer, as `offer` does."""
+        return self._offer(BufferedTrace(None, None, len(data), key, data))
+
+    def _offer(self, item: BufferedTrace) -> bool:
+        size = item.size
         with self._lock:
-            taken = self._put(trace, spans, size)
+            taken = self._put(item)
             is_started = self._thread is not None or self._is_closed or self._start_thread()
             is_stalled = self._is_stalled()
             is_first_closed = not taken and self.counts["closed"] == 1
@@ -145,7 +155,8 @@ class TraceSender:
         """Number of traces that are neither acknowledged nor dropped yet."""
         return self._pending
 
-    def _put(self, trace: Trace, spans: list[Span], size: int) -> bool:
+    def _put(self, item: BufferedTrace) -> bool:
+        size = item.size
         if self._is_closed:
             self.counts["closed"] += 1
             return False
@@ -156,7 +167,7 @@ class TraceSender:
             self._moved_at = time.monotonic()
         self._pending += 1
         self._pending_bytes += size
-        self._waiting.append(BufferedTrace(trace, spans, size))
+        self._waiting.append(item)
         self._announce()
         return True
 

@@ -11,9 +11,12 @@ import hashlib
 import inspect
 import logging
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -29,6 +32,7 @@ from gapwatch.publisher.arguments import (
     whole_number,
 )
 from gapwatch.publisher.errors import SettingsError
+from gapwatch.publisher.feedback_record import feedback_record
 from gapwatch.publisher.kafka_settings import ENVIRONMENT_PREFIX, KafkaSettings
 from gapwatch.publisher.model_response import read_model_response, read_usage
 from gapwatch.publisher.recording import Captured, Span, Trace, capture, size_of
@@ -39,6 +43,9 @@ log = logging.getLogger("gapwatch.publisher")
 
 #: The open trace of this context, and the span that would be the parent of the next one.
 _CURRENT: ContextVar[tuple[TracePublisher, Trace, Span | None] | None] = ContextVar("gapwatch_current", default=None)
+
+#: Topic of what people say of traces.
+FEEDBACK_TOPIC = "feedback"
 
 #: Kinds of spans whose result is read as a model's reply.
 _MODEL_KINDS = frozenset({"llm", "embedding", "rerank"})
@@ -114,13 +121,18 @@ class TracePublisher:
         self.own_counts: Counter[str] = Counter()
         self._has_complained = self._is_missing_target = False
         self._sender: TraceSender | None = None
+        self._feedback_sender: TraceSender | None = None
+        self._feedback_lock = threading.Lock()
+        self._make_feedback_sender: Callable[[], TraceSender] | None = None
         if not enabled:
             return
         try:
             if file is None:
                 self._sender = _kafka_sender(kafka, topic, limits, compression)
+                self._make_feedback_sender = partial(_kafka_sender, kafka, FEEDBACK_TOPIC, limits, compression)
             else:
                 self._sender = _file_sender(file, kafka, limits)
+                self._make_feedback_sender = partial(_file_sender, feedback_path(file_path(file)), kafka, limits)
         except Exception as error:
             if strict:
                 raise
@@ -206,11 +218,41 @@ class TracePublisher:
 
         return wrapper  # type: ignore[return-value]
 
+    def feedback(
+        self, trace_id: str, value: bool | str | float, comment: str | None = None, user: str | None = None
+    ) -> str:
+        """Publish what a person says of a trace, at any time after it or before.
+
+        It goes to the topic `feedback`; with `file=`, to a file beside it (`traces.jsonl`: `traces.feedback.jsonl`),
+        which `gapwatch feedback` reads. Nothing waits for it, and no error of it reaches the pipeline.
+
+        Args:
+            trace_id: Id of the trace.
+            value: True or `up`, False or `down`, or a number, such as stars.
+            comment: What the person wrote; the first 10,000 characters count.
+            user: Who gave it; better a pseudonym than a name.
+
+        Returns:
+            The id of the feedback, by which a repeated one is known; empty where it is not published.
+        """
+        try:
+            if self._make_feedback_sender is None:
+                return ""
+            id_, data = feedback_record(self.pipeline, trace_id, value, comment, user)
+            with self._feedback_lock:
+                if self._feedback_sender is None:
+                    self._feedback_sender = self._make_feedback_sender()
+            return id_ if self._feedback_sender.offer_record(str(trace_id).encode("utf-8", "replace"), data) else ""
+        except Exception as error:
+            self._own_error(error)
+            return ""
+
     # --- its own life
 
     def flush(self, timeout_seconds: float = 10.0) -> bool:
         """Wait until every finished trace is acknowledged or dropped; False if the timeout came first."""
-        return self._sender is None or self._sender.flush(timeout_seconds)
+        flushed = [one.flush(timeout_seconds) for one in self._senders]  # each, also after one that is late
+        return all(flushed)
 
     def close(self, timeout_seconds: float = 5.0) -> bool:
         """Flush and stop; later traces are dropped and counted. The end of the process does the same.
@@ -218,7 +260,12 @@ class TracePublisher:
         Returns:
             False if traces were left unsent.
         """
-        return self._sender is None or self._sender.close(timeout_seconds)
+        closed = [one.close(timeout_seconds) for one in self._senders]
+        return all(closed)
+
+    @property
+    def _senders(self) -> list[TraceSender]:
+        return [one for one in (self._sender, self._feedback_sender) if one is not None]
 
     async def aflush(self, timeout_seconds: float = 10.0) -> bool:
         """`flush` without blocking the event loop."""
@@ -248,10 +295,14 @@ class TracePublisher:
     def counts(self) -> dict[str, int]:
         """Numbers of traces by outcome: `sent`, `waiting`, `sampled_out`, and dropped traces by cause (see the README).
 
-        `late_spans` counts spans that ended after their trace, `own_errors` failures of the publisher itself.
+        `late_spans` counts spans that ended after their trace, `own_errors` failures of the publisher itself. Once
+        there was feedback, `feedback_sent` and the like count it apart.
         """
-        sender = {} if self._sender is None else {**self._sender.counts, "waiting": self._sender.pending}
-        return {"sent": 0, **self.own_counts, **sender}
+        counts = {"sent": 0, **self.own_counts}
+        for prefix, one in (("", self._sender), ("feedback_", self._feedback_sender)):
+            if one is not None:
+                counts |= {f"{prefix}{name}": n for name, n in {**one.counts, "waiting": one.pending}.items()}
+        return counts
 
     # --- what the scopes use
 
@@ -569,6 +620,11 @@ def _file_sender(file: object, kafka: Mapping[str, object], limits: tuple[int, i
     if kafka:
         raise SettingsError(f"file= and {min(kafka)}= exclude each other; traces go to a file or to Kafka")
     return FileSender(file_path(file), *limits)
+
+
+def feedback_path(file: Path) -> Path:
+    """Return the file of feedback beside a file of traces: `traces.feedback.jsonl` beside `traces.jsonl`."""
+    return file.with_name(f"{file.stem}.feedback{file.suffix or '.jsonl'}")
 
 
 def _parameter_names(function: Callable[..., Any]) -> list[str]:
