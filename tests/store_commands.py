@@ -32,4 +32,5 @@ DECIDING: list[list[str]] = [
     ["override", "ROW", "--outcome", "pass", "--why", "it is right", "--by", "maria"],
     ["accept", "no-such-alert", "--by", "maria"],
     ["judge", "retry", "--where", "reason=no_such_reason", "--by", "maria"],
+    ["feedback", "/dev/null"],
 ]
