@@ -69,7 +69,8 @@ def test_every_row_of_every_table_is_there_in_its_order(old: Path, monkeypatch: 
     assert f"has version {SCHEMA_VERSION} now, before 3" in done.out
     assert f"the old file is {old}.v3.backup" in done.out
     after = rows_of(old)
-    changed = {"alerts", "shifts", "watched", "trace_ids"}  # incidents have a test of their own; the others have more columns
+    # Incidents have a test of their own; the others have more columns.
+    changed = {"alerts", "shifts", "watched", "trace_ids"}
     assert {table: after[table] for table in before if table not in changed} == {
         table: rows for table, rows in before.items() if table not in changed
     }
