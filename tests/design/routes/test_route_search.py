@@ -57,6 +57,9 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
     "attempts, then another way": ("rules", [4, 7], "def f(p):\n    for attempt in range(3):\n        try:\n            return ask(p)\n        except OSError:\n            logging.warning('again')\n    return rules(p)\n"),
     "a judged answer": ("model", [2, 5], "def f(p):\n    answer = ask(p)\n    verdict = judge(p, answer)\n    if verdict.state == 'partial':\n        answer = ask(p + 'more')\n    return answer\ndef judge(p, a): return client.chat.completions.create(model='j', messages=[p, a])\n"),
     "work without a result": ("rules", [3, 5], "def f(job):\n    try:\n        job.run(job.args)\n    except TimeoutError:\n        job.fallback(job.args)\n"),
+    "a fixed list in place of what a service gives": ("canned text", [4, 6], "NAMES = ['a', 'b']\ndef f(q):\n    try:\n        names = search(q)\n    except Exception:\n        names = list(NAMES)\n    return [n.upper() for n in names]\n"),
+    "what a private function makes in place of a file": ("rules", [3, 6], "def f(path):\n    try:\n        with open(path) as file:\n            return decode_sound(file)\n    except OSError:\n        return _silence()\ndef _silence(): return b'' * 4\ndef decode_sound(file): return file\n"),
+    "a value that is kept for some time": ("cache", [5, 6], "kept = {'at': 0.0, 'version': ''}\ndef f():\n    age = time.time() - kept['at']\n    if age < 60:\n        return kept['version']\n    version = search('version')\n    kept['version'] = version\n    return version\n"),
     "option of a library": ("option", [2, 2], "import litellm\ndef f(p): return litellm.completion(model='a', messages=[p], fallbacks=['b'])\n"),
     "ways of a runnable": ("option", [1, 1], "def f(a, b): return a.with_fallbacks([b])\n"),
     "a router": ("option", [2, 2], "from litellm import Router\ndef f(): return Router(model_list=[], fallbacks=[{'a': ['b']}])\n"),
@@ -64,6 +67,8 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
 }  # fmt: skip
 
 NO_ROUTES: dict[str, str] = {
+    "a value that is made once": "kept = {}\ndef f():\n    if 'client' in kept:\n        return kept['client']\n    kept['client'] = OpenAI()\n    return kept['client']\n",
+    "a status in a stream, before the answer": "def f(p):\n    plan = ask(p)\n    if plan.verdict == 'partial':\n        yield 'Still looking for more.'\n        more = search(p)\n        print(more)\n",
     "predicates": "def f(x): return is_a(x) or is_b(x)\ndef is_a(x): return requests.get(x)\ndef is_b(x): return requests.get(x)\n",
     "get or create": "def f(db, n):\n    row = db.find(n)\n    if row is None:\n        row = db.create(n)\n    return row\n",
     "singleton": "_client = None\ndef f():\n    global _client\n    if _client is None:\n        _client = OpenAI()\n    return _client\n",

@@ -9,12 +9,14 @@ from dataclasses import replace
 from gapwatch.design.patterns.code_walk import arguments_of, leaves, names_in, target_names, text_of, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.checks import failed_names, good_names
-from gapwatch.design.routes.reaches import reaches
+from gapwatch.design.routes.reaches import SOURCES, reaches
 from gapwatch.design.routes.way_pairs import RouteStep, step_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, way_of
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, call_line, is_call, line_of, targets_of, value_of
 from gapwatch.design.source.program import last_name, statements
 
+#: Longest name, in characters.
+_NAME = 60
 _STORES = re.compile(r"^_?(a?set|put|store|save|write|add|setex)(_|$)", re.I)
 
 
@@ -34,12 +36,40 @@ def after_check(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]
     for name, value in made_by(known, failed_names(test), s):
         yield from _replaced(subject, s, known, name, value, body, f"if {text}")
         yield from _judged(subject, s, known, value, body, f"if {text}")
+    yield from _fresh(subject, s, before, body, after, f"unless {text}")
     for name, value in made_by(known, good_names(test), s):
         otherwise = others[0][1] if others else s[3]
         if otherwise:
             yield from _replaced(subject, s, known, name, value, otherwise, f"unless {text}")
         elif leaves(body) and _hands_out(body, name):
             yield from _followed(subject, s, known, name, value, after, f"unless {text}")
+
+
+_AGE = re.compile(r"(^|[._])(ttl|age|expir\w*|fresh\w*|stale|max_age|timestamp|time|monotonic|now)([._(]|$)", re.I)
+
+
+def _fresh(
+    subject: Subject, s: Stmt, before: list[Stmt], body: Body, after: list[Stmt], why: str
+) -> Iterator[RouteStep]:
+    """Yield the step from a value that is kept for some time to what it is made of when it is too old."""
+    last = body[-1] if body else None
+    kept = value_of(last) if last is not None and last[0] == "return" else None
+    if kept is None or last is None or any(is_call(x) and "." not in text_of(x[1]) for x in walk(kept)):
+        return
+    tests = [test for test, _ in branches_of(s)]
+    named = {n for test in tests for n in names_in(test)}
+    made = [value for x in before if x[0] == "assign" and (value := value_of(x)) is not None and _assigned([x]) & named]
+    if not any(_AGE.search(n) for e in (*tests, *made) for x in walk(e) for n in (text_of(x),) if len(n) < _NAME):
+        return
+    roots = {n.partition(".")[0].partition("[")[0] for n in names_in(kept)}
+    stored = {n.partition("[")[0].partition(".")[0] for n in _assigned(statements(tuple(after)))}
+    if not roots & stored:
+        return
+    call, found = best_call(subject, all_calls(statements(tuple(after))))
+    if call is not None and not found.isdisjoint(SOURCES):
+        first = Way(line_of(last), "given", None, kept, frozenset({"cache"}), "return")
+        second = Way(call_line(call), "call", call, call, found, "return")
+        yield RouteStep(first, second, why, line_of(s), call_line(call), 0.8)
 
 
 def made_by(before: list[Stmt], names: set[str], s: Stmt) -> Iterator[tuple[str, Expr]]:

@@ -106,7 +106,7 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
     if first.call is None:
         return None
     if second.call is None:
-        return _value_instead(first, second)
+        return _value_instead(first, second, is_handler)
     left, right = last_name(first.call), last_name(second.call)
     if _is_setting(first) or _is_setting(second) or _makes(left) or _makes(right) or _CLEANS.search(right):
         return None
@@ -136,12 +136,24 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
         return 0.6
     if first.by == "code" and second.by == "code" and words and shared:
         return 0.55
+    if is_handler and {first.target, second.target} == {"return"} and _is_own(right):
+        # The handler returns what a function of the application makes in place of the result.
+        return 0.55
     return None
 
 
-def _value_instead(first: Way, second: Way) -> float | None:
+def _is_own(name: str) -> bool:
+    """Return whether a name is that of a private function, which makes values for its neighbours."""
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _value_instead(first: Way, second: Way, is_handler: bool) -> float | None:
     if second.form == "text":
-        return 0.75 if first.by in _ANSWERS else None
+        if first.by in _ANSWERS:
+            return 0.75
+        # Of what a service or a store gives, a fixed value in a handler takes the place.
+        is_bound = second.target not in ("return", "yield")
+        return 0.7 if is_handler and is_bound and first.by in _SOURCES | _STORES else None
     if second.form == "given":
         return 0.7 if first.by in _FOUND and second.target in ("return", "yield") else None
     return None

@@ -74,7 +74,7 @@ class Way:
     def by(self) -> str:
         """The capability that it answers with, `code` for other calls, else its form."""
         if self.call is None:
-            return self.form
+            return "cache" if "cache" in self.reaches else self.form
         return next((capability for capability in WORK if capability in self.reaches), "code")
 
     @property
