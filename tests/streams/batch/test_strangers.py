@@ -37,7 +37,7 @@ def with_host_ahead() -> list[bytes]:
     for number, trace in enumerate(TRACES):
         made.append(trace)
         if number % 2:
-            made.append(at_time(number, own_time(number) + 3600))
+            made.append(at_time(number, own_time(number) + 3600, attributes={"host.name": "web-9"}))
     return made
 
 
@@ -119,6 +119,9 @@ def test_wrong_times_change_nothing_but_their_own_counts(
     assert found(store) == undisturbed
     assert ledger(store) == {"read": COUNT + count, state: count}
     assert f"{count:,} of {COUNT + count:,} records (" in ran.out and "count without a time" in ran.out
+    assert f"{count:,} of {'host.name=web-9' if count > 1 else 'a host that they do not name'}" in " ".join(
+        ran.out.split()
+    )
     untimed = "SELECT sum(n)::INTEGER FROM ticks WHERE bucket IS NULL AND level = 'unit' AND facet = 'all'"
     assert query(store, untimed) == [(count,)]
 

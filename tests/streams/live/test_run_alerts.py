@@ -132,7 +132,10 @@ def test_killed_again_and_again_it_finds_the_same(
 
 def good_trace(number: int, at: float) -> bytes:
     span = {"span_id": "s", "component": "agent", "kind": "llm", "output": "{}", "tier": "primary", "ended_at": at}
-    return orjson.dumps({"trace_id": f"x{number}", "pipeline": "shop", "ended_at": at, "spans": [span]})
+    host = {"host.name": "web-9"}
+    return orjson.dumps(
+        {"trace_id": f"x{number}", "pipeline": "shop", "ended_at": at, "spans": [span], "attributes": host}
+    )
 
 
 @pytest.mark.slow
@@ -163,6 +166,7 @@ def test_wrong_clocks_change_no_alert_and_no_tick_also_where_the_run_is_killed(
     ahead = records // 3 + 1
     for one in (undisturbed, killed):
         assert one.query(counts) == [("ahead", ahead), ("behind", 1), ("read", records + ahead + 1)]
+        assert "of host.name=web-9 in" in one.said() and "half an hour or more ahead" in one.said()
         for sql in (ticks, "SELECT * EXCLUDE (seq) FROM shifts ORDER BY rowid", _FOUND.format("alerts")):
             assert one.query(sql) == whole.query(sql)
 

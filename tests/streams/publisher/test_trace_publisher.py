@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -64,9 +65,21 @@ class TestATrace:
             "release": "r7",
             "session_id": "s-1",
             "sampling_probability": 1.0,
-            "attributes": {"task": 12, "customer": "gold"},
+            "attributes": {"host.name": socket.gethostname(), "task": 12, "customer": "gold"},
             "spans": [],
         }
+
+    def test_names_its_host_unless_the_pipeline_names_it(self):
+        publisher = make_publisher()
+        with publisher.trace("t-1"):
+            pass
+        with publisher.trace("t-2", attributes={"host.name": "blue"}):
+            pass
+
+        assert [record["attributes"]["host.name"] for record in publisher._sender.records] == [
+            socket.gethostname(),
+            "blue",
+        ]
 
     def test_ids_are_random_even_where_the_pipeline_seeds_its_own(self):
         publisher = make_publisher()
@@ -164,7 +177,7 @@ class TestASpan:
         span = only_span(publisher)
         assert (span["status"], span["error_type"]) == ("error", "TimeoutError")
         assert span["attributes"] == {"error_message": "model did not answer"}
-        assert only_trace(publisher)["attributes"] == {"error_type": "TimeoutError"}
+        assert only_trace(publisher)["attributes"]["error_type"] == "TimeoutError"
 
     def test_an_error_whose_text_cannot_be_had_is_still_noted(self):
         class NastyError(Exception):

@@ -39,6 +39,7 @@ from gapwatch.scorers.slices.selection import MetricSelection, Selection
 from gapwatch.scorers.slices.slice_group import SliceGroup, with_slices
 from gapwatch.scorers.slices.slices import RecordSlice, ScoredSlice
 from gapwatch.scorers.slices.tables import DEAD_LETTERS, EMPTY_TABLES, GAPS, LEDGER, SAMPLES, SCORED_TABLES, TRACE_IDS
+from gapwatch.scorers.slices.wrong_clocks import MOST_READ, WrongClock, wrong_clocks
 from gapwatch.scorers.ticks.record_scopes import RecordScopes
 from gapwatch.scorers.ticks.slice_ticks import FACETS, SliceTicks
 
@@ -152,12 +153,14 @@ class _Scoring:
     foreign: list[Counter[str]] = field(init=False)
     clocks: list[dict[str, EventClock]] = field(init=False)
     books: list[NameBook] = field(init=False)
+    wrong: list[list[WrongClock]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.spans = np.zeros(self.group.size, np.int64)
         self.foreign = [Counter() for _ in self.group.slices]
         self.clocks = [{} for _ in self.group.slices]
         self.books = [NameBook(one.names) for one in self.group.slices]
+        self.wrong = [[] for _ in self.group.slices]
 
     def run(self) -> list[ScoredSlice]:
         self._score()
@@ -176,6 +179,7 @@ class _Scoring:
                 foreign=dict(self.foreign[number].most_common(_FOREIGN_NAMES)),
                 clocks={**(one.clocks.clocks if one.clocks else {}), **self.clocks[number]},
                 names=self.books[number].names(),
+                wrong_clocks=self.wrong[number],
             )
             for number, one in enumerate(self.group.slices)
         ]
@@ -335,7 +339,11 @@ class _Part:
                 mine = own[(pipelines.codes == code) & (slices == number)]
                 codes = self.scoring.judge_times(number, pipeline, columns.bucket[mine])
                 for time, state in TIME_STATES.items():
-                    self.scoring.count(number, pipeline, None, state, int((codes == time).sum()))
+                    found = self.ords[mine[codes == time]]
+                    if len(found):
+                        self.scoring.count(number, pipeline, None, state, len(found))
+                        raw = (self.scoring.group.values[at].as_py() for at in found[:MOST_READ].tolist())
+                        self.scoring.wrong[number] += wrong_clocks(pipeline, state, raw, len(found))
                 wrong.append(mine[codes != BELIEVED])
         if wrong:
             columns.distrust(np.concatenate(wrong))

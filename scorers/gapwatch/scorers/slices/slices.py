@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.ipc
 from gapwatch.scorers.slices.event_clock import EventClock, SliceClocks
 from gapwatch.scorers.slices.facet_names import FacetNames
 from gapwatch.scorers.slices.tables import SCORED_TABLES
+from gapwatch.scorers.slices.wrong_clocks import WrongClock
 
 SCORED_SLICE_VERSION = 2
 
@@ -98,6 +99,7 @@ class ScoredSlice:
         tables: One Arrow table for each name in `gapwatch.scorers.slices.tables.SCORED_TABLES`.
         clocks: Event clock of each pipeline of the partition after the slice; for the next slice, not stored.
         names: Names that the partition counts apart after the slice; for the next slice.
+        wrong_clocks: Hosts of the records with a wrong time; for warnings, not stored.
     """
 
     lane: str
@@ -112,6 +114,7 @@ class ScoredSlice:
     foreign: dict[str, int] = field(default_factory=dict)
     clocks: Mapping[str, EventClock] = field(default_factory=dict)
     names: FacetNames = field(default_factory=FacetNames, compare=False)
+    wrong_clocks: Sequence[WrongClock] = field(default=(), compare=False)
 
     def to_ipc(self) -> bytes:
         """Return the slice as bytes: a JSON header line, then each table as a length-prefixed Arrow IPC stream."""

@@ -113,6 +113,12 @@ _SOURCE = (
         "topic", "pipeline", "state", lasting=True,
     ),
     _own(
+        "wrong_clock_records_total", "counter", "records",
+        "Read records whose time is far from that of their neighbours (state ahead or behind), by the host that they "
+        "name: the attribute host.name or its kin of the trace, else its release. 20 hosts of a pipeline, then other.",
+        "pipeline", "host", "state",
+    ),
+    _own(
         "other_names_total", "counter", "records",
         "Read records whose environment, release, tier or model counts as `other`, or whose probability p counts as "
         "the nearest of a grid: a partition counts 200 names of a day apart. Sums are exact.",

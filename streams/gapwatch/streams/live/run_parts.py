@@ -230,7 +230,7 @@ def build_parts(
         exports = ExportLoop(output.store, output.export, service.metrics.show, health.part, health.note)
 
     # Without an API nobody could read the counts of the service.
-    times = WrongTimes(partial(service.health.note, "times"))
+    times = WrongTimes(partial(service.health.note, "times"), service.metrics.show)
     observer = ObserverGroup(run_log, ForeignTraces(), times, *([] if output.api is None else [service]))
     open_watch = alerts.open if alerts is not None else None
     topic_progress = SourceProgress(topic)

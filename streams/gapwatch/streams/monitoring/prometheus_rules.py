@@ -112,8 +112,8 @@ def _of_pipeline(portfolio: Portfolio) -> list[Rule]:
             f'sum(increase(gapwatch_records_total{{{mine},state=~"ahead|behind"}}[1h]))'
             f' > 0.01 * sum(increase(gapwatch_records_total{{{mine},state="read"}}[1h]))', "ticket",
             f"{{{{ $value | humanize }}}} records of {name} in an hour, more than 1 %, have a time far from the others",
-            "The clock of a host is wrong. These records count without a time: the detectors do not use them. The log "
-            "names the first ones; gaps.event_at and trace_id lead to the host.",
+            "The clock of a host is wrong. These records count without a time: the detectors do not use them. "
+            "gapwatch_wrong_clock_records_total, /healthz and the log name the host.",
         ),
         Rule(
             "GapwatchLateUnits",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ class RunSummary:
         ledger_imbalance: Difference between the store's sums; 0 if the ledger balances.
         judged: Result of judging; None if no judge was asked.
         seconds: Wall time.
+        wrong_clocks: Records with a wrong time by state of the ledger and host, as `WrongClock` names it.
     """
 
     read: int = 0
@@ -44,6 +46,7 @@ class RunSummary:
     ledger_imbalance: int = 0
     seconds: float = 0.0
     judged: JudgeResult | None = None
+    wrong_clocks: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add_judged(self, judged: JudgeResult) -> None:
         """Move judged spans from pending to their state, including those of an earlier run."""
@@ -115,6 +118,8 @@ class RunSummary:
                 self.dead_letters += entry["n"]
             elif entry["state"] == "foreign":
                 self.foreign += entry["n"]
+        for wrong in scored.wrong_clocks:
+            self.wrong_clocks[wrong.state, wrong.host] += wrong.n
         self.spans += scored.spans
         self.rows += scored.tables["gaps"].num_rows
 

@@ -322,7 +322,7 @@ class _Report:
             if records.get(state):
                 text += f", {records[state]:,} {words}"
         self._out.print()
-        for line in wrong_times(records):
+        for line in wrong_times(records, self._result.wrong_clocks):
             self._out.print(Text(line, "yellow"))
         self._out.print(
             Text("Ledger", style="bold"),

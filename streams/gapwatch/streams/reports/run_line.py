@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
+from gapwatch.scorers.slices.wrong_clocks import host_text
 from gapwatch.sinks.reading.terminal_table import share_text
 from gapwatch.streams.pipeline.run_summary import RunSummary
 
@@ -48,16 +50,31 @@ def _judged_text(judged: JudgeResult) -> Text:
     return text
 
 
-def wrong_times(records: Mapping[str, int]) -> Iterator[str]:
+#: Hosts that a sentence names.
+_MOST_HOSTS = 3
+
+
+def wrong_times(records: Mapping[str, int], hosts: Counter[tuple[str, str]]) -> Iterator[str]:
     """Yield a sentence for the records ahead of the others, and one for those behind.
 
     Args:
         records: Number of records by state of the ledger.
+        hosts: Number of these records of this run by state and host, as `RunSummary.wrong_clocks` counts them.
     """
     for state, text in (("ahead", "half an hour or more ahead of"), ("behind", "two hours or more behind")):
         n, read = records.get(state, 0), records.get("read", 0)
         if n:
             yield (
                 f"{n:,} of {read:,} records ({share_text(n / max(read, 1))}) have a time {text} the others: they count "
-                "without a time, and no detector uses them"
+                f"without a time, and no detector uses them{_written_by(state, hosts)}"
             )
+
+
+def _written_by(state: str, hosts: Counter[tuple[str, str]]) -> str:
+    """Return the hosts that wrote records with a wrong time, as the end of a sentence."""
+    of_state = Counter({host: n for (of, host), n in hosts.items() if of == state})
+    if not of_state:
+        return ""
+    named = [f"{n:,} of {host_text(host)}" for host, n in of_state.most_common(_MOST_HOSTS)]
+    more = len(of_state) - len(named)
+    return f". Look at the clock of the host: {', '.join(named)}" + (f" and {more} more" if more else "")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 from typing import Any
 
 import orjson
 
 _DUMP = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+#: Attribute of a trace with the name of the host, as OpenTelemetry's conventions for resources call it.
+HOST_KEY = "host.name"
+_HOST = socket.gethostname()[:100]
 
 #: Most characters of an error's message. It is read by people; a longer text would carry payloads into attributes.
 ERROR_MESSAGE_LENGTH = 300
@@ -202,7 +207,7 @@ def encode_trace(trace: Trace, spans: list[Span]) -> bytes:
         started_at=trace.started_at,
         ended_at=trace.ended_at,
         sampling_probability=trace.sampling_probability,
-        attributes=trace.attributes or None,
+        attributes=_with_host(trace.attributes),
     )
     record["spans"] = [_span_record(span) for span in spans]
     try:
@@ -210,6 +215,18 @@ def encode_trace(trace: Trace, spans: list[Span]) -> bytes:
     except TypeError:  # a lone surrogate, an integer over 64 bits, an attribute that holds itself
         record["spans"] = [_made_safe(span) for span in record["spans"]]
         return orjson.dumps(_made_safe(record), _fragment, _DUMP)
+
+
+def _with_host(attributes: Any) -> Any:
+    """Return the attributes of a trace with the name of this host, unless the pipeline set one.
+
+    A wrong clock is named by it: the times of a trace are those of its host.
+    """
+    if not attributes:
+        return {HOST_KEY: _HOST}
+    if type(attributes) is dict and HOST_KEY not in attributes:
+        return {HOST_KEY: _HOST, **attributes}
+    return attributes
 
 
 def _span_record(span: Span) -> dict[str, Any]:
