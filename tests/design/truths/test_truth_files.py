@@ -32,7 +32,7 @@ FORM = {
     "unwanted": "what why",
 }
 #: A prompt may stand in a template of its own.
-LINE = re.compile(r"[\w./-]+\.(?:py|jinja):[1-9]\d*")
+LINE = re.compile(r"[\w./-]+\.(?:py|jinja|toml):[1-9]\d*")
 SYMBOL = re.compile(r"[\w./-]+\.py::[A-Za-z_][\w.]*")
 
 
