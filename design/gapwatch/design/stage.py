@@ -24,11 +24,12 @@ from gapwatch.design.architecture.salience import FileSalience, file_salience, m
 from gapwatch.design.architecture.tiers import prompted_tiers
 from gapwatch.design.architecture.verify import find_symbol
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.emission.span_plan import PlannedSpan, plan_spans
 from gapwatch.design.instrumentation.instrumentation import Instrumentation, find_instrumentation
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans, set_answered
+from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans, needed_fields, set_answered
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
@@ -92,6 +93,7 @@ class Design:
         architecture: Components and edges.
         prompts: Prompts by component.
         points: Spans to emit.
+        planned: The same spans, with the lines at which their fields change.
         instrumentation: Spans that the program emits already.
         present: Those spans by component, with the rules of the portfolio for them.
         metrics: Metrics of the portfolio.
@@ -122,6 +124,7 @@ class Design:
     architecture: Architecture
     prompts: dict[str, list[Prompt]]
     points: list[IntegrationPoint]
+    planned: list[PlannedSpan]
     instrumentation: Instrumentation
     present: PresentSpans
     metrics: list[MetricDesign]
@@ -280,6 +283,7 @@ def _finish(
         architecture=view.architecture,
         prompts=view.prompts,
         points=points,
+        planned=plan_spans(points, _needed_fields(points, metrics), view.architecture, present, code.material),
         instrumentation=code.instrumentation,
         present=present,
         metrics=metrics,
@@ -306,6 +310,12 @@ def _needed_points(view: PipelineView, metrics: list[MetricDesign]) -> list[Inte
             if m.component == point.component and point.name in m.spans and point.name not in m.answered
         )
     return [p for p in view.points if p.blind]
+
+
+def _needed_fields(points: list[IntegrationPoint], metrics: list[MetricDesign]) -> dict[tuple[str, str], set[str]]:
+    """Return the fields that metrics need of each span to emit."""
+    by_name = {m.name: m for m in metrics}
+    return {(p.component, p.name): {f for name in p.blind for f in needed_fields(by_name[name])} for p in points}
 
 
 def _span_gaps(architecture: Architecture, points: list[IntegrationPoint]) -> list[Gap]:

@@ -9,4 +9,9 @@ COMMANDS: dict[str, Command] = {
         "Read a pipeline's source code and write a portfolio that monitors it.",
         "gapwatch.design.commands.design:design",
     ),
+    "instrument": Command(
+        "Run a Python program so that it emits the spans of its design.",
+        "gapwatch.design.commands.instrument:instrument_command",
+        lambda _arguments, _environment: True,
+    ),
 }

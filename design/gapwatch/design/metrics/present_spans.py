@@ -289,7 +289,10 @@ def needed_fields(metric: MetricDesign) -> tuple[str, ...]:
     if claim["form"] == "judge" and metric.rubric is not None:
         return tuple(metric.rubric.inputs)
     named = claim.get("field")
-    return _MADE_OF.get(named, (named,)) if isinstance(named, str) else tuple(metric.fields)
+    if not isinstance(named, str):
+        return tuple(metric.fields)
+    base = named.partition("#")[0]
+    return _MADE_OF.get(base, (base,))
 
 
 def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], present: PresentSpans) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from gapwatch.design.emission.client_calls import client_calls
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.stage import Design
 
@@ -40,6 +41,9 @@ def spans_data(design: Design, pipeline: str) -> dict[str, Any]:
             for one in design.instrumentation.libraries
         ],
         "metrics": {m.name: _metric(m) for m in design.metrics if m.is_exported},
+        "emit": [p.as_data() for p in design.planned],
+        "clients": client_calls(),
+        "files": {r.path: r.sha for r in design.readings if r.path in {p.path for p in design.planned}},
     }
 
 

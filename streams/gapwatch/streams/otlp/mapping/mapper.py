@@ -17,7 +17,7 @@ from gapwatch.streams.otlp.mapping.convention_table import ConventionTable, conv
 from gapwatch.streams.otlp.mapping.envelope_writer import envelope_bytes
 from gapwatch.streams.otlp.mapping.mapping_rules import MappingRules
 from gapwatch.streams.otlp.mapping.model_calls import settle_calls
-from gapwatch.streams.otlp.mapping.naming import name_steps
+from gapwatch.streams.otlp.mapping.naming import clean_name, name_steps
 from gapwatch.streams.otlp.mapping.span_facts import SpanFacts, has_genai_content
 from gapwatch.streams.otlp.mapping.tiers import set_tiers
 from gapwatch.streams.otlp.mapping.trace_step import TraceStep, tree_of
@@ -92,6 +92,9 @@ class TraceMapper:
         rules = self._rules.of_trace(root)
         mapped.conventions = Counter([step.facts.convention or NO_CONVENTION for step in steps])
         rules.set_components(steps)
+        for step in steps:
+            if isinstance(tier := step.facts.found.get("tier"), str):
+                step.tier = clean_name(tier)
         rules.set_tiers(steps)
         set_tiers(steps)
         rules.drop(steps, root)

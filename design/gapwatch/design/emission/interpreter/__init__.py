@@ -1,0 +1,1 @@
+"""Emits spans from events of the interpreter; runs in the watched program, and imports nothing but OpenTelemetry."""

@@ -1,0 +1,348 @@
+"""Plans the spans of a design: for each function its span, and the lines at which fields of the span change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from gapwatch.design.architecture.material import Material
+from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.architecture.tiers import arm_tiers
+from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.code_walk import leaves, tags_in
+from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.source.ir import (
+    Body,
+    Stmt,
+    body_of,
+    branches_of,
+    end_of,
+    handler_body,
+    handlers_of,
+    line_of,
+)
+
+#: Fields that are read from the reply of a model.
+_OF_REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "usage.cost_usd", "attributes.finish_reason")
+#: Fields that every planned span has.
+_OF_CALL = ("status", "error_type", "started_at", "ended_at", "input", "output")
+
+
+@dataclass(frozen=True)
+class SpanMark:
+    """Change of a span at a line that is reached.
+
+    Attributes:
+        line: The line.
+        action: `set` a value; `add` one to a number; `text`: the first argument of the call at this line.
+        field: Field of the span, without `attributes.`.
+        value: The value that is set.
+    """
+
+    line: int
+    action: str
+    field: str
+    value: str | int | None = None
+
+
+@dataclass
+class MarkedFunction:
+    """A function whose lines say something of a span.
+
+    Attributes:
+        name: Qualified name inside its module.
+        line: Its `def`.
+        marks: By line.
+    """
+
+    name: str
+    line: int
+    marks: list[SpanMark] = field(default_factory=list)
+
+
+@dataclass
+class PlannedSpan:
+    """The span of a function.
+
+    Attributes:
+        component: Id of the component.
+        span: Name of the span.
+        kind: Kind of the step.
+        path: File, relative to the root.
+        symbol: Dotted name of the function.
+        function: The function, with the marks of its own lines.
+        inner: Functions inside it, with theirs.
+        start: Values of fields before any line is reached.
+        is_async: Whether it is an `async def`.
+        is_generator: Whether it yields.
+        is_there: Whether a decorator makes its span already, so that only fields are missing.
+        reads_reply: Whether model, tokens and finish reason are read from a model's reply.
+        fields: Fields that metrics need and the plan gives.
+        by_hand: Fields that metrics need and the plan cannot give, with the reason.
+    """
+
+    component: str
+    span: str
+    kind: str
+    path: str
+    symbol: str
+    function: MarkedFunction
+    inner: list[MarkedFunction] = field(default_factory=list)
+    start: dict[str, str | int] = field(default_factory=dict)
+    is_async: bool = False
+    is_generator: bool = False
+    is_there: bool = False
+    reads_reply: bool = False
+    fields: list[str] = field(default_factory=list)
+    by_hand: dict[str, str] = field(default_factory=dict)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return {
+            "component": self.component,
+            "span": self.span,
+            "kind": self.kind,
+            "path": self.path,
+            "symbol": self.symbol,
+            "functions": [
+                {"name": f.name, "line": f.line, "marks": [[m.line, m.action, m.field, m.value] for m in f.marks]}
+                for f in (self.function, *self.inner)
+            ],
+            "start": self.start,
+            "is_there": self.is_there,
+            "reads_reply": self.reads_reply,
+            "fields": self.fields,
+            "by_hand": self.by_hand,
+        }
+
+
+def plan_spans(
+    points: list[IntegrationPoint],
+    needed: dict[tuple[str, str], set[str]],
+    architecture: Architecture,
+    present: PresentSpans,
+    material: Material,
+) -> list[PlannedSpan]:
+    """Return the plan of each span to emit.
+
+    Args:
+        points: Spans to emit.
+        needed: Fields that metrics need, by component and name of the span.
+        architecture: Components.
+        present: Spans that there are.
+        material: The analysed code.
+    """
+    numbers = material.sites.numbers(material.program)
+    out = []
+    for point in points:
+        number = numbers.get(point.symbol)
+        if number is None:
+            continue
+        subject = Subject(material.program, material.sites, material.program.functions[number])
+        component = architecture.component(point.component)
+        out.append(_Planner(point, component, subject, present).plan(needed[point.component, point.name]))
+    return out
+
+
+class _Planner:
+    def __init__(
+        self, point: IntegrationPoint, component: ComponentDraft, subject: Subject, present: PresentSpans
+    ) -> None:
+        self.point, self.component, self.subject = point, component, subject
+        spans = present.points.get(point.symbol, PointSpans())
+        there = next((s for s in spans.own if s.is_current), None)
+        ir = subject.ir
+        self.made = PlannedSpan(
+            point.component,
+            there.names[0] if there is not None else point.name,
+            point.kind,
+            point.place.path,
+            point.symbol,
+            MarkedFunction(ir.qual, ir.line),
+            is_async=ir.is_async,
+            is_generator=ir.is_generator,
+            is_there=there is not None,
+        )
+        self._has = set(there.fields) if there is not None else set()
+
+    def plan(self, needed: set[str]) -> PlannedSpan:
+        """Return the plan.
+
+        Args:
+            needed: Fields that metrics need of this span.
+        """
+        made = self.made
+        makers = {
+            "attributes.swallowed_errors": self._swallowed,
+            "attributes.retry_count": self._retries,
+            "attributes.retry_outcome": self._retries,
+            "attributes.fallback_depth": self._arms,
+            "tier": self._arms,
+            "attributes.parsed_text": self._parsed,
+            "attributes.cache": self._cache,
+            "attributes.answer_outcome": self._failures,
+            "attributes.breaker": self._breaker,
+        }
+        for name in sorted(needed):
+            reason = ""
+            if name in self._has:
+                continue
+            if name in makers:
+                reason = makers[name]()
+            elif name in _OF_REPLY:
+                made.reads_reply = True
+            elif name == "attributes.retrieved_count":
+                made.start["retrieved_count"] = "of_result"
+            elif name == "attributes.rows_written":
+                made.start["rows_written"] = "of_cursor"
+            elif name in ("attributes.first_chunk_seconds", "attributes.stream_outcome"):
+                if made.is_generator:
+                    made.start[name.removeprefix("attributes.")] = "of_stream"
+                else:
+                    reason = "the stream is sent by another function"
+            elif name not in _OF_CALL:
+                reason = "only the code knows it"
+            if reason:
+                made.by_hand[name] = reason
+            else:
+                made.fields.append(name)
+        for function in (made.function, *made.inner):
+            function.marks = sorted(set(function.marks), key=lambda m: (m.line, m.action, m.field, str(m.value)))
+        return made
+
+    # -- fields --------------------------------------------------------------------------------------------------
+
+    def _hits(self, pattern: str, *kinds: str) -> list[PatternHit]:
+        inside = f"{self.point.symbol}."
+        return [
+            h
+            for h in self.component.hits
+            if h.pattern == pattern
+            and (h.symbol == self.point.symbol or h.symbol.startswith(inside))
+            and (not kinds or h.kind in kinds)
+        ]
+
+    def _mark(self, symbol: str, line: int, action: str, name: str, value: str | int | None = None) -> None:
+        function = self.made.function
+        if symbol != self.point.symbol and (inner := self.subject.other(symbol)) is not None:
+            found = next((f for f in self.made.inner if f.name == inner.ir.qual), None)
+            if found is None:
+                found = MarkedFunction(inner.ir.qual, inner.ir.line)
+                self.made.inner.append(found)
+            function = found
+        function.marks.append(SpanMark(line, action, name, value))
+
+    def _statements(self, hit: PatternHit, *tags: str) -> Iterator[Stmt]:
+        subject = self.subject if hit.symbol == self.point.symbol else self.subject.other(hit.symbol)
+        for s in subject.statements if subject is not None else ():
+            if s[0] in tags and line_of(s) == hit.line:
+                yield s
+
+    def _swallowed(self) -> str:
+        self.made.start["swallowed_errors"] = 0
+        marked = False
+        for hit in self._hits("has_try_except", "swallows"):
+            for s in self._statements(hit, "try"):
+                for handler in handlers_of(s):
+                    body = handler_body(handler)
+                    if body and body[-1][0] == "raise":
+                        continue
+                    # A handler of nothing but `pass` has no statement; it ends with it.
+                    line = line_of(body[0]) if body else handler[-1]
+                    self._mark(hit.symbol, line, "add", "swallowed_errors")
+                    marked = True
+        return "" if marked else "the errors are swallowed without a line of their own"
+
+    def _retries(self) -> str:
+        marked = False
+        for hit in self._hits("has_retry_loop", "loop"):
+            for s in self._statements(hit, "for", "while"):
+                body = body_of(s)
+                if not body:
+                    continue
+                self._mark(hit.symbol, line_of(body[0]), "add", "attempts")
+                marked = True
+                after = self._line_after(hit, end_of(s))
+                if after and not tags_in(body, "break"):
+                    self._mark(hit.symbol, after, "set", "retry_outcome", "exhausted")
+        if marked:
+            self.made.start["attempts"] = 0
+        return "" if marked else "a library repeats the call, and tells nobody"
+
+    def _line_after(self, hit: PatternHit, end: int) -> int:
+        subject = self.subject if hit.symbol == self.point.symbol else self.subject.other(hit.symbol)
+        lines = [line_of(s) for s in subject.statements if line_of(s) > end] if subject is not None else []
+        return min(lines, default=0)
+
+    def _arms(self) -> str:
+        routes = [r for r in self.component.routes if r.symbol == self.point.symbol]
+        for route in routes:
+            arms, tiers = route.answers, arm_tiers(route, self.component)
+            if len({arm.line for arm in arms}) != len(arms) or len(tiers) != len(arms):
+                continue
+            self.made.start |= {"fallback_depth": 0, "tier": tiers[0]}
+            for depth, (arm, tier) in enumerate(zip(arms, tiers, strict=True)):
+                if depth:
+                    self._mark(route.symbol, arm.line, "set", "fallback_depth", depth)
+                    self._mark(route.symbol, arm.line, "set", "tier", tier)
+            return ""
+        own = [t.id for t in self.component.tiers if t.symbol == self.point.symbol]
+        if own and not routes:
+            self.made.start["tier"] = own[0]
+            return ""
+        return "the arms cannot be told apart by their lines" if routes else "no arm has a line of its own"
+
+    def _parsed(self) -> str:
+        hits = self._hits("parses_json", "llm", "text", "http", "queue")
+        for hit in hits:
+            self._mark(hit.symbol, hit.line, "text", "parsed_text")
+        return "" if hits else "no call parses a text here"
+
+    def _cache(self) -> str:
+        marked = False
+        for hit in self._hits("has_cache"):
+            if hit.kind != "decorator" and (line := self._line_of_miss(hit)):
+                self._mark(hit.symbol, line, "set", "cache", "miss")
+                marked = True
+        if marked:
+            self.made.start["cache"] = "hit"
+        return "" if marked else "the answer of the cache has no line of its own"
+
+    def _line_of_miss(self, hit: PatternHit) -> int:
+        """Return the first line that runs only where the cache has no answer; 0 where there is none."""
+        subject = self.subject if hit.symbol == self.point.symbol else self.subject.other(hit.symbol)
+        for s in subject.statements if subject is not None else ():
+            if not hit.line <= line_of(s) <= hit.end:
+                continue
+            if s[0] == "if":
+                body = branches_of(s)[0][1]
+                if leaves(body):
+                    return self._line_after(hit, end_of(s))
+                if line_of(s) < hit.end <= end_of(s) and body:
+                    return line_of(body[0])
+            elif s[0] == "try" and handlers_of(s):
+                handled = handler_body(handlers_of(s)[0])
+                return line_of(handled[0]) if handled else 0
+        return 0
+
+    def _failures(self) -> str:
+        hits = self._hits("returns_failure")
+        if hits:
+            self.made.start["answer_outcome"] = "answered"
+        for hit in hits:
+            self._mark(hit.symbol, hit.line, "set", "answer_outcome", "failed")
+        return "" if hits else "no line gives a failure back here"
+
+    def _breaker(self) -> str:
+        marked = False
+        for hit in self._hits("has_circuit_breaker"):
+            for s in self._statements(hit, "if"):
+                body: Body = branches_of(s)[0][1]
+                if body:
+                    self._mark(hit.symbol, line_of(body[0]), "set", "breaker", "open")
+                    marked = True
+        if marked:
+            self.made.start["breaker"] = "closed"
+        return "" if marked else "a library holds the state of the breaker"

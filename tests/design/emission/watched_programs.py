@@ -1,0 +1,144 @@
+"""Runs small programs under `gapwatch instrument` with a Python of 3.12 or newer, and collects the spans they send."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from gapwatch.design.reports.export_spans import spans_data, spans_json
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+
+_WANTED = "import sys; sys.exit(sys.version_info < (3, 12) or not hasattr(sys, 'monitoring'))"
+
+
+@functools.cache
+def python_with_events() -> str | None:
+    """Return a Python of 3.12 or newer, this one or another on this machine; None without one."""
+    found = [sys.executable, *(shutil.which(f"python3.{n}") or "" for n in (14, 13, 12))]
+    found += sorted((str(p) for p in (Path.home() / ".pyenv/versions").glob("3.1[2-9]*/bin/python")), reverse=True)
+    for name in filter(None, found):
+        if subprocess.run([name, "-c", _WANTED], capture_output=True, check=False).returncode == 0:
+            return name
+    return None
+
+
+@dataclass(frozen=True)
+class SentSpan:
+    """A span as it was received."""
+
+    name: str
+    trace: str
+    id: str
+    parent: str
+    is_error: bool
+    attributes: dict[str, Any] = field(hash=False)
+
+
+@dataclass
+class Collector:
+    """Address of a local receiver, and the spans that came."""
+
+    url: str
+    spans: list[SentSpan] = field(default_factory=list)
+
+    def named(self, name: str) -> list[SentSpan]:
+        return [span for span in self.spans if span.name == name]
+
+
+@contextmanager
+def collector() -> Iterator[Collector]:
+    """Receive spans over HTTP, decoded by the messages of opentelemetry-proto."""
+    made = Collector("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            request = ExportTraceServiceRequest.FromString(body)
+            for resource in request.resource_spans:
+                for scope in resource.scope_spans:
+                    made.spans += [_span(s) for s in scope.spans]
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        made.url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield made
+        server.shutdown()
+        thread.join()
+
+
+def _span(span: Any) -> SentSpan:
+    attributes = {a.key: _value(a.value) for a in span.attributes}
+    return SentSpan(
+        span.name,
+        span.trace_id.hex(),
+        span.span_id.hex(),
+        span.parent_span_id.hex(),
+        span.status.code == 2,
+        attributes,
+    )
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    return [_value(v) for v in value.array_value.values] if kind == "array_value" else getattr(value, kind)
+
+
+def program_environment(**settings: str) -> dict[str, str]:
+    """Return an environment in which another Python finds the OpenTelemetry of this one, which is pure Python."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "GAPWATCH_"))}
+    return environment | {"PYTHONPATH": sysconfig.get_paths()["purelib"], "PYTHONDONTWRITEBYTECODE": "1", **settings}
+
+
+def run_watched(
+    plan: Path, command: list[str], endpoint: str, *options: str, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command under `gapwatch instrument`."""
+    gapwatch = str(Path(sys.executable).with_name("gapwatch"))
+    return subprocess.run(
+        [gapwatch, "instrument", "--design", str(plan.parent), *options, "--", *command],
+        env=program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, **settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def write_plan(folder: Path, emit: list[dict[str, Any]] | None = None, repository: Path | None = None) -> Path:
+    """Write a `spans.json`: of a repository's design, or of hand-written spans."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "spans.json"
+    if repository is not None:
+        path.write_text(spans_json(spans_data(run_design(scan_repository(repository)), "watched")))
+    else:
+        path.write_text(json.dumps({"gapwatch_spans": 1, "pipeline": "watched", "emit": emit, "clients": []}))
+    return path
+
+
+def planned(name: str, **more: Any) -> dict[str, Any]:
+    """Return one span of a plan for a function of `app.py`."""
+    marks = more.pop("marks", [])
+    plan = {"component": "c", "span": name, "kind": "chain", "path": "app.py", "start": {}, "is_there": False}
+    return plan | {"functions": [{"name": name, "line": 1, "marks": marks}]} | more
