@@ -64,7 +64,7 @@ def _be_child(options):
     """Run the command line `arguments`, its output in the files `out` and `err`.
 
     To be provoked: `die_at` a named point of the n-th commit; `block_at` the n-th slice; `largest_file` in bytes;
-    `max_records` of a slice; `session_seconds` of the group; `compact_seconds` between two copies of the file, with
+    `max_records` of a slice; `session_seconds` of the group; `lease_seconds` of a judge's money; `compact_seconds` between two copies of the file, with
     reads of the run itself that count so many numbers as `slow_read` says.
     """
     for name, number in (("out", 1), ("err", 2)):
@@ -86,6 +86,10 @@ def _be_child(options):
         program.Run = functools.partial(program.Run, open_store=_mortal(*options["die_at"]))
     if "block_at" in options:
         program.Run = _blocking(program.Run, options["block_at"])
+    if "lease_seconds" in options:
+        from gapwatch.sinks.verdicts import budget_leases
+
+        budget_leases.LEASE_SECONDS = options["lease_seconds"]
     if "compact_seconds" in options:
         _compact_often(options["compact_seconds"], options["slow_read"])
     status = run(options["arguments"])

@@ -105,14 +105,23 @@ class ModelFailure(Exception):  # noqa: N818 - a failure is a normal outcome tha
         kind: One of `FAILURE_KINDS`.
         detail: Description without secrets.
         retry_after_seconds: Seconds that the provider asked to wait; None where it did not.
+        usage: Billed tokens, input and output, where a useless reply names them; else None.
     """
 
-    def __init__(self, kind: str, detail: str = "", retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, kind: str, detail: str = "", retry_after_seconds: float | None = None,
+        usage: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
         assert kind in FAILURE_KINDS
         self.kind = kind
         self.detail = detail
         self.retry_after_seconds = retry_after_seconds
+        self.usage = usage
         super().__init__(f"{kind}: {detail}" if detail else kind)
+
+    def with_detail(self, detail: str) -> ModelFailure:
+        """Return the same failure with another description."""
+        return ModelFailure(self.kind, detail, self.retry_after_seconds, self.usage)
 
     @property
     def passes(self) -> bool:

@@ -23,6 +23,8 @@ LEASES_OF_THE_REST = 8
 #: Seconds after which an open lease is that of a killed worker, and no request waits for its return. A live one settles
 #: more often (`Wallet`). Shorter: slow calls end as shed. Longer: at the cap, requests wait longer after a kill.
 LEASE_SECONDS = 300.0
+#: Stands for what is left without a cap, US dollars: a number that JSON has.
+_MUCH = 1e12
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,12 @@ class Grant:
     Attributes:
         lease: The lease; None if the cap does not allow it now.
         may_wait: True if other leases are open, whose return may allow it.
+        rest: What the cap has left behind the lease, US dollars; without a cap a large number.
     """
 
     lease: Lease | None
     may_wait: bool = False
+    rest: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class JudgeMoney:
                 self._settle(con, settled, at)
             lease = Lease(id_ or secrets.token_hex(8), portfolio, owner, week, usd)
             self._enter(con, lease, "lease", usd, at)
-            return Grant(lease)
+            return Grant(lease, rest=_MUCH if left is None else left - usd)
 
         return self._store.change("leasing money to a judge", grant)
 

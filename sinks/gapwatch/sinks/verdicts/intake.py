@@ -87,7 +87,8 @@ class VerdictIntake:
         least, wanted, id_ = _usd(asked, "least"), _usd(asked, "wanted"), _text(asked, "id")
         keeps = asked.get("keeps") is True
         grant = self.money.lease(portfolio, metric, least, wanted, datetime.now(UTC), _settlements(asked), id_, keeps)
-        return {"lease": None if grant.lease is None else vars(grant.lease), "may_wait": grant.may_wait}
+        lease = None if grant.lease is None else vars(grant.lease)
+        return {"lease": lease, "may_wait": grant.may_wait, "rest": grant.rest}
 
     def _post_settle(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.money.settle(_settlements(asked), datetime.now(UTC))

@@ -193,9 +193,13 @@ def test_the_memory_of_verdicts_is_bounded_and_waits_for_one_answer() -> None:
     assert sorted(equal) == [(1, False)] + [(1, True)] * 4
 
 
-def test_an_attempt_is_booked_at_its_price_and_at_the_worst_where_nobody_knows() -> None:
+def test_an_attempt_is_booked_at_its_bill_and_without_one_at_the_longest_reply() -> None:
+    """Until the first bill a call without one is booked at the worst; a useless reply that names its tokens, by them."""
     paid: list[PaidCall] = []
-    answers = [ModelFailure("timeout"), ModelFailure("rate_limited"), OK, ChatReply("x", "m")]
+    answers = [
+        ModelFailure("timeout"), ModelFailure("rate_limited"), ModelFailure("empty", usage=(10, 0)), OK,
+        ChatReply("x", "m"),
+    ]  # fmt: skip
     provider_worst = PRICE.worst(CALL)
 
     async def asked() -> None:
@@ -205,9 +209,11 @@ def test_an_attempt_is_booked_at_its_price_and_at_the_worst_where_nobody_knows()
 
     run(asked)
     assert [(call.kind, call.usd) for call in paid] == [
-        ("timeout", provider_worst), ("rate_limited", 0.0), ("reply", pytest.approx(10e-6 + 10e-6)),
-        ("reply", provider_worst),
+        ("timeout", provider_worst), ("rate_limited", 0.0), ("empty", pytest.approx(10e-6)),
+        ("reply", pytest.approx(10e-6 + 10e-6)), ("reply", paid[4].usd),
     ]  # fmt: skip
+    longest_reply = PRICE.worst(CALL, input_share=0.0)
+    assert longest_reply + 10e-6 < paid[4].usd < longest_reply + 20e-6 < provider_worst
 
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)

@@ -93,10 +93,10 @@ class BatchItems:
                 return replace(item, attempt=item.attempt + 1, paid=paid)
             return Judgement(item.id, "error", reason=str(failure)[:300], evidence=evidence, calls=paid, **one.pinned)
         reply = answer.reply
-        usd = question.price.of(reply, question.price.worst(one.call))
-        paid = (
-            *item.paid, PaidCall(question.judge.model, "reply", reply.input_tokens or 0, reply.output_tokens or 0, usd)
-        )  # fmt: skip
+        tokens = reply.input_tokens or 0, reply.output_tokens or 0
+        is_known = reply.input_tokens is not None and reply.output_tokens is not None
+        usd = question.price.of(*tokens) if is_known else question.price.worst(one.call)
+        paid = (*item.paid, PaidCall(question.judge.model, "reply", *tokens, usd))
         schema: Any = question.prompt.response_format["json_schema"]
         verdict = read_verdict(reply, question.prompt.scale, schema["schema"], item.nonce)
         if isinstance(verdict, NoAnswer) and verdict.can_be_repaired and not is_last:

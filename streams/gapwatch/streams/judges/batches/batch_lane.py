@@ -340,7 +340,8 @@ class BatchLane:
         if self._wallet is None:
             return True
         price = one.question.price
-        asking = asyncio.create_task(self._wallet.reserve(price.portfolio, price.metric, price.worst(one.call)))
+        most = price.worst(one.call)
+        asking = asyncio.create_task(self._wallet.reserve(price.portfolio, price.metric, most, most))
         # Calls under way return money within a minute or so, for which the wallet waits; batches within a day.
         done, _ = await asyncio.wait({asking}, timeout=_MONEY_SECONDS if waits else None)
         if not done:

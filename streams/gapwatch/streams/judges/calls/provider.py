@@ -39,6 +39,9 @@ _CERTAIN = (OF_THE_KEY | OF_THE_MODEL) - _OUTAGES
 #: Factor on the largest bill beyond the price list, which later calls reserve. Smaller: calls with a slightly larger
 #: bill pass the cap.
 _MARGIN = 1.5
+#: Factor on the mean of all bills, at which a call is booked whose bill is not known. Smaller: if rather dear calls
+#: break off, they are booked too low.
+_UNKNOWN_MARGIN = 1.25
 
 
 class OverBudget(Exception):  # noqa: N818 - an answer that every caller handles
@@ -65,21 +68,23 @@ class CallPrice:
     output_usd: float
     most_output_tokens: int
 
-    def worst(self, call: ChatCall) -> float:
-        """Return the highest possible cost of one attempt in US dollars; a token has at least one byte."""
-        size = sum(len(text.encode()) for _, text in call.messages) + 16 * len(call.messages) + 512
-        return size * self.input_usd + self.most_output_tokens * self.output_usd
-
-    def of(self, reply: ChatReply, worst: float) -> float:
-        """Return the cost of a reply in US dollars.
+    def worst(self, call: ChatCall, input_share: float = 1.0) -> float:
+        """Return the highest possible cost of one attempt in US dollars; a token has at least one byte.
 
         Args:
-            reply: The reply.
-            worst: Returned if the provider does not report the tokens.
+            call: The call.
+            input_share: Input tokens by byte, at most 1, if they are known better.
         """
-        if reply.input_tokens is None or reply.output_tokens is None:
-            return worst
-        return reply.input_tokens * self.input_usd + reply.output_tokens * self.output_usd
+        return input_share * most_input_tokens(call) * self.input_usd + self.most_output_tokens * self.output_usd
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """Return the cost of billed tokens in US dollars."""
+        return input_tokens * self.input_usd + output_tokens * self.output_usd
+
+
+def most_input_tokens(call: ChatCall) -> int:
+    """Return a number of input tokens that no tokenizer exceeds: the bytes, and some for what a provider adds."""
+    return sum(len(text.encode()) for _, text in call.messages) + 16 * len(call.messages) + 512
 
 
 @dataclass
@@ -90,15 +95,44 @@ class _LearnedPrice:
         ratio: Factor on the highest possible cost by the price list: 1, or more where more was billed.
         is_known: True after the first bill.
         first: Held by the first call until it is billed: under a cap one call finds out, not all at once.
+        input_tokens, most_input_tokens: Input tokens of all bills, and the highest number of them that was possible.
+        usd, worst_usd: All bills, and the highest costs of their calls by the price list.
     """
 
     ratio: float = 1.0
     is_known: bool = False
     first: asyncio.Lock = field(default_factory=asyncio.Lock)
+    input_tokens: int = 0
+    most_input_tokens: int = 0
+    usd: float = 0.0
+    worst_usd: float = 0.0
 
-    def learn(self, usd: float, worst: float) -> bool:
-        """Learn a bill; return True if it is beyond the highest cost that calls have reserved so far."""
+    def unknown_bill(self, price: CallPrice, call: ChatCall, worst: float) -> float:
+        """Return the cost at which a call is booked whose bill is not known, US dollars.
+
+        That is the longest reply, with as many input tokens by byte as other calls have had on average and a quarter
+        more, but no less than a quarter above the mean bill; the highest possible cost before the first bill.
+        """
+        most = worst * self.ratio
+        if not self.most_input_tokens or not self.worst_usd:
+            return most
+        share = min(1.0, _UNKNOWN_MARGIN * self.input_tokens / self.most_input_tokens)
+        return min(most, max(price.worst(call, share), _UNKNOWN_MARGIN * worst * self.usd / self.worst_usd))
+
+    def learn(self, usd: float, worst: float, tokens: int, most_tokens: int) -> bool:
+        """Learn a bill; return True if it is beyond the highest cost that calls have reserved so far.
+
+        Args:
+            usd: The bill, US dollars.
+            worst: Highest cost of the call by the price list, US dollars.
+            tokens: Billed input tokens.
+            most_tokens: Highest number of input tokens.
+        """
         self.is_known = True
+        self.input_tokens += tokens
+        self.most_input_tokens += most_tokens
+        self.usd += usd
+        self.worst_usd += worst
         if usd <= worst * self.ratio:
             return False
         self.ratio = _MARGIN * usd / worst
@@ -304,32 +338,39 @@ class Provider:
         most = worst * learned.ratio
         reservation = None
         if self._wallet is not None:
-            reservation = await self._wallet.reserve(price.portfolio, price.metric, most)
+            reservation = await self._wallet.reserve(price.portfolio, price.metric, worst, most)
             if reservation is None:
                 raise OverBudget
         started = perf_counter()
         reply: ChatReply | None = None
         failure: ModelFailure | None = None
-        usd = most  # also if this is cancelled during the call: the provider may still charge for it
+        # Booked if the bill is not known, and if this is cancelled: the provider may still charge for the call.
+        usd = learned.unknown_bill(price, call, worst)
+        usage: tuple[int | None, int | None] = (None, None)
         self.under_way += 1
         try:
             reply = await self.model.ask(call)
-            usd = price.of(reply, most)
+            usage = reply.input_tokens, reply.output_tokens
         except ModelFailure as error:
             failure = error
-            usd = most if error.kind in MAYBE_BILLED else 0.0
+            usage = error.usage or ((None, None) if error.kind in MAYBE_BILLED else (0, 0))
         finally:
+            tokens_in, tokens_out = usage
+            if tokens_in is not None and tokens_out is not None:
+                usd = price.of(tokens_in, tokens_out)
             self.under_way -= 1
             if reservation is not None and self._wallet is not None:
                 self._wallet.put_back(reservation, usd)
-        if reply is not None and learned.learn(usd, worst):
+        learned.is_known = learned.is_known or reply is not None
+        is_bill = bool(tokens_in) and tokens_out is not None
+        if is_bill and learned.learn(usd, worst, tokens_in or 0, most_input_tokens(call)):
             log.warning(
                 "%s, model %s billed %.6f US dollars for a call, more than the %.6f that were reserved; "
                 "later calls reserve %.3g times the price list", self._name, call.model, usd, most, learned.ratio,
             )  # fmt: skip
         kind = "reply" if failure is None else failure.kind
-        tokens = (reply.input_tokens or 0, reply.output_tokens or 0) if reply is not None else (0, 0)
-        paid.append(PaidCall(call.model, kind, *tokens, usd, round(perf_counter() - started, 6)))
+        seconds = round(perf_counter() - started, 6)
+        paid.append(PaidCall(call.model, kind, tokens_in or 0, tokens_out or 0, usd, seconds))
         return reply, failure
 
 

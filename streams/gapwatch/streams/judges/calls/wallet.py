@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Protocol
 
-from gapwatch.sinks.verdicts.budget_leases import Grant, JudgeMoney, Lease, Settlements, week_of
+from gapwatch.sinks.verdicts.budget_leases import LEASES_OF_THE_REST, Grant, JudgeMoney, Lease, Settlements, week_of
 
 #: Number of calls whose cost a worker leases at once.
 CALLS_A_LEASE = 8
@@ -72,6 +72,8 @@ class _Purse:
 
     leases: list[Lease] = field(default_factory=list)
     left: float = 0.0
+    #: What the cap had left behind the last lease.
+    rest: float = 0.0
     reserved: float = 0.0
     calls: int = 0
     since: float = field(default_factory=monotonic)
@@ -117,10 +119,18 @@ class Wallet:
         self._refused: dict[tuple[str, str], tuple[float, float]] = {}
         self._returns: set[asyncio.Task[None]] = set()
 
-    async def reserve(self, portfolio: str, metric: str, usd: float) -> Reservation | None:
-        """Reserve the highest possible cost of one call in US dollars; None if the cap does not allow it."""
+    async def reserve(self, portfolio: str, metric: str, listed: float, most: float) -> Reservation | None:
+        """Reserve the cost of one call; None if the cap does not allow it.
+
+        Args:
+            portfolio: Name of the portfolio that pays.
+            metric: Metric of that portfolio.
+            listed: Highest cost by the price list, US dollars. It is reserved while the cap has so much left that it
+                pays higher bills of all calls under way: the reservations of a killed worker count as spent.
+            most: Highest cost by the bills so far, US dollars; it is reserved near the cap.
+        """
         refused, until = self._refused.get((portfolio, metric), (0.0, 0.0))
-        if monotonic() < until and usd >= refused:
+        if monotonic() < until and most >= refused:
             return None
         while True:
             week = week_of(self._now())
@@ -128,6 +138,8 @@ class Wallet:
             purse = self._purses.setdefault((portfolio, owner, week), _Purse())
             async with purse.asking:
                 while not purse.is_closed:
+                    is_ample = purse.rest >= LEASES_OF_THE_REST * (purse.calls + CALLS_A_LEASE) * most
+                    usd = listed if is_ample else most
                     if purse.left >= usd and monotonic() - purse.since < _RENEW_SECONDS:
                         purse.left -= usd
                         purse.reserved += usd
@@ -151,6 +163,7 @@ class Wallet:
         if grant.lease is not None:
             purse.leases = [grant.lease]
             purse.left += grant.lease.usd - reserved - left
+            purse.rest = grant.rest
             purse.since = monotonic()
         elif not keeps:
             purse.leases = []
@@ -163,6 +176,7 @@ class Wallet:
         shared = self._purses.setdefault((portfolio, lease.metric, lease.week), _Purse())
         shared.leases.append(lease)
         shared.left += lease.usd - purse.reserved
+        shared.rest = purse.rest
         self._close_purse(purse)
         self._return_when_idle(shared)
 

@@ -35,7 +35,8 @@ def read_reply(status: int, headers: Mapping[str, str], body: bytes) -> ChatRepl
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise ModelFailure("bad_reply", f"the endpoint did not answer with JSON ({len(body)} bytes)") from None
+        words = f"the endpoint did not answer with JSON ({len(body)} bytes)"
+        raise ModelFailure("bad_reply", words, usage=_usage_in(body)) from None
     return read_completion(document)
 
 
@@ -43,8 +44,35 @@ def read_completion(document: object) -> ChatReply:
     """Return the reply of one chat completion.
 
     Raises:
-        ModelFailure: The document is not a chat completion, or is empty.
+        ModelFailure: The document is not a chat completion, or is empty; it has the billed tokens, if they are named.
     """
+    try:
+        return _completion(document)
+    except ModelFailure as failure:
+        failure.usage = _usage(document)
+        raise
+
+
+def _usage(document: object) -> tuple[int, int] | None:
+    """Return the billed tokens, input and output, that a document names."""
+    usage = _object(_object(document).get("usage"))
+    tokens = _tokens(usage, *_INPUT_TOKENS), _tokens(usage, *_OUTPUT_TOKENS)
+    return None if tokens[0] is None or tokens[1] is None else (tokens[0], tokens[1])
+
+
+def _usage_in(body: bytes) -> tuple[int, int] | None:
+    """Return the billed tokens that a body names which is JSON, but not in UTF-8."""
+    try:
+        return _usage(orjson.loads(body.decode("utf-8", "replace")))
+    except orjson.JSONDecodeError:
+        return None
+
+
+#: Names of the billed tokens of a reply.
+_INPUT_TOKENS, _OUTPUT_TOKENS = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
+
+
+def _completion(document: object) -> ChatReply:
     if not isinstance(document, dict):
         raise ModelFailure("bad_reply", "the endpoint answered with JSON that is not an object")
     if document.get("error"):
@@ -75,8 +103,8 @@ def _reply(document: Mapping[str, Any], text: str, refusal: object, finish: obje
     return ChatReply(
         text,
         model if isinstance(model, str) else None,
-        _tokens(usage, "prompt_tokens", "input_tokens"),
-        _tokens(usage, "completion_tokens", "output_tokens"),
+        _tokens(usage, *_INPUT_TOKENS),
+        _tokens(usage, *_OUTPUT_TOKENS),
         finish_reason,
         refused,
     )

@@ -48,7 +48,7 @@ class HttpModel:
         try:
             return read_reply(status, headers, clean)
         except ModelFailure as error:
-            failure = ModelFailure(error.kind, self._key.scrub(error.detail), error.retry_after_seconds)
+            failure = error.with_detail(self._key.scrub(error.detail))
         del body, clean
         raise failure
 

@@ -33,7 +33,7 @@ class KeylessModel:
         try:
             reply = await self._model.ask(call)
         except ModelFailure as error:
-            failure = ModelFailure(error.kind, self._scrubbed(error.detail), error.retry_after_seconds)
+            failure = error.with_detail(self._scrubbed(error.detail))
         else:
             return replace(
                 reply,

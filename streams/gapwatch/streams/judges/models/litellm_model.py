@@ -84,7 +84,7 @@ class LitellmModel:
         detail = failure.detail
         for secret in environment_secrets() if self._key is None else (self._key,):
             detail = secret.scrub(detail)
-        return ModelFailure(failure.kind, detail, failure.retry_after_seconds)
+        return failure.with_detail(detail)
 
     async def close(self) -> None:
         """Do nothing: litellm's clients close with the process."""

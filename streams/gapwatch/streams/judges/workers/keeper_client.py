@@ -54,7 +54,7 @@ class StoreClient:
         }  # fmt: skip
         granted = await self._post("/v1/judges/lease", asked)
         lease = granted["lease"]
-        return Grant(None if lease is None else Lease(**lease), granted["may_wait"])
+        return Grant(None if lease is None else Lease(**lease), granted["may_wait"], granted["rest"])
 
     async def settle(self, settled: Settlements) -> None:
         """End leases."""
