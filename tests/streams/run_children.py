@@ -64,8 +64,9 @@ def _be_child(options):
     """Run the command line `arguments`, its output in the files `out` and `err`.
 
     To be provoked: `die_at` a named point of the n-th commit; `block_at` the n-th slice; `largest_file` in bytes;
-    `max_records` of a slice; `session_seconds` of the group; `lease_seconds` of a judge's money; `compact_seconds` between two copies of the file, with
-    reads of the run itself that count so many numbers as `slow_read` says.
+    `max_records` of a slice; `session_seconds` of the group; `lease_seconds` of a judge's money;
+    `compact_seconds` between two copies of the file, with reads of the run itself that count so many numbers as
+    `slow_read` says.
     """
     for name, number in (("out", 1), ("err", 2)):
         os.dup2(os.open(options[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)

@@ -200,7 +200,9 @@ def make_relayed_topics(broker):
         await admin.start()
         try:
             names = ("alerts", "judge-requests", "dead-letters", "scored")
-            await admin.create_topics([NewTopic(name, 1, 1) for name in names])  # those that are there stay
+            partitions = {"judge-requests": 4}  # for as many judge processes
+            topics = [NewTopic(name, partitions.get(name, 1), 1) for name in names]
+            await admin.create_topics(topics)  # those that are there stay
         finally:
             await admin.close()
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from typing import Any
 
 from gapwatch.scorers.judges.canonical import canonical_texts, canonical_value
-from gapwatch.scorers.judges.chat_model import ChatCall
+from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply
 from gapwatch.scorers.judges.fence import SHOWN_CHARACTERS, fence, fence_turns
 from gapwatch.scorers.judges.scale import Scale, scale_of
+from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, read_verdicts, repair_words
 from gapwatch.scorers.portfolio.claim import JudgedClaim, Rubric, TranscriptRule
 from gapwatch.scorers.portfolio.field import TRACE_TEXT_FIELDS
 from gapwatch.scorers.transcripts.cutting import cut_transcript
@@ -48,6 +50,7 @@ class JudgePrompt:
         scale: Scale of the rubric.
         response_format: Requested structured output.
         transcript: Rule by which conversations are cut; None: no input is shown in turns.
+        items_per_call: Most items of one call; above 1 every call has numbered items, also that of a single one.
     """
 
     template: str
@@ -55,6 +58,7 @@ class JudgePrompt:
     scale: Scale
     response_format: Mapping[str, object]
     transcript: TranscriptRule | None = None
+    items_per_call: int = 1
 
     def call(
         self,
@@ -76,12 +80,55 @@ class JudgePrompt:
             characters: Most characters of all inputs together, where the model's context window takes no more; they
                 are shared out evenly.
         """
-        most = None if characters is None else characters // max(len(inputs), 1)
-        fenced = [self._fenced(name, text or "", nonce, most) for name, text in inputs.items()]
+        return self.call_of_items(model, params, [inputs], nonce, timeout_seconds, characters)
+
+    def call_of_items(
+        self,
+        model: str,
+        params: Mapping[str, object],
+        items: Sequence[Mapping[str, str | None]],
+        nonce: str,
+        timeout_seconds: float = 60.0,
+        characters: int | None = None,
+    ) -> ChatCall:
+        """Return the call for the inputs of several items, at most `items_per_call`; the arguments are those of `call`.
+
+        Where a call may have several items, each is shown an equal share of the characters of an input, however many
+        there are: so a text is cut in the same place whoever else is asked about.
+        """
+        most = None if characters is None else characters // max(sum(map(len, items)), 1)
+        if self.items_per_call == 1:
+            (inputs,) = items
+            fenced = [self._fenced(name, text or "", nonce, most) for name, text in inputs.items()]
+        else:
+            share = SHOWN_CHARACTERS // self.items_per_call
+            most = share if most is None else min(most, share)
+            fenced = [
+                self._fenced(f"item {number} {name}", text or "", nonce, most)
+                for number, inputs in enumerate(items, start=1)
+                for name, text in inputs.items()
+            ]
         values = {"nonce": nonce, "inputs": "\n\n".join(fenced)}
         values |= {f"input_{i}": text for i, text in enumerate(fenced, start=1)}
         messages = tuple((role, _fill(text, values)) for role, text in _parts(self.template))
         return ChatCall(model, messages, params, self.response_format, timeout_seconds)
+
+    def answers(self, reply: ChatReply, nonce: str, items: int = 1) -> list[JudgeAnswer | NoAnswer]:
+        """Return the answer to each item of a call, in their order.
+
+        Args:
+            reply: Reply of the model.
+            nonce: Nonce of the call.
+            items: Number of its items.
+        """
+        schema: Mapping[str, Any] = self.response_format["json_schema"]["schema"]  # type: ignore[index]
+        if self.items_per_call == 1:
+            return [read_verdict(reply, self.scale, schema, nonce)]
+        return read_verdicts(reply, self.scale, schema["properties"]["items"]["items"], nonce, items)
+
+    def repair_words(self, problem: NoAnswer, nonce: str) -> str:
+        """Return the repair request for the rejected answer to a call of one item."""
+        return repair_words(problem, nonce, has_items=self.items_per_call > 1)
 
     def _fenced(self, name: str, text: str, nonce: str, most: int | None) -> str:
         rule = self.transcript
@@ -103,18 +150,21 @@ class JudgePrompt:
 def judge_prompt(claim: JudgedClaim) -> JudgePrompt:
     """Return the prompt of a judged metric."""
     rubric, scale = claim.rubric, scale_of(claim.rubric)
-    text = _template(rubric.template)
+    has_items = rubric.items_per_call > 1
+    text = _template("rubric_items" if has_items else rubric.template)
     # A criterion may contain text that looks like a place or a section of the template: `_inert` breaks it.
     values = {
         "criterion": _inert(rubric.criterion.strip()),
         "steps": "\n".join(f"{i}. {_inert(step)}" for i, step in enumerate(rubric.steps or DEFAULT_STEPS, start=1)),
         "scale": "\n".join(f"- {_inert(band.word)}" for band in scale.bands),
+        "items_per_call": str(rubric.items_per_call),
     }
     rule = transcript_rule(rubric)
     if rule is not None:
         text = text.replace("{{inputs}}", f"{TURNS_NOTE}\n\n{{{{inputs}}}}")
     filled = _fill(text, values)
-    return JudgePrompt(filled, template_sha(filled), scale, _response_format(rubric, scale), rule)
+    form = _response_format(rubric, scale)
+    return JudgePrompt(filled, template_sha(filled), scale, form, rule, rubric.items_per_call)
 
 
 def transcript_rule(rubric: Rubric) -> TranscriptRule | None:
@@ -195,9 +245,26 @@ def _template(name: str) -> str:
 
 
 def _response_format(rubric: Rubric, scale: Scale) -> dict[str, object]:
+    one = verdict_schema(rubric, scale)
+    schema = one if rubric.items_per_call == 1 else _schema_of_items(one)
+    return {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}}
+
+
+def _schema_of_items(one: dict[str, object]) -> dict[str, object]:
+    """Return the JSON Schema of the answers to several items, from that of one: a number takes the place of `call`."""
+    properties: dict[str, object] = one["properties"]  # type: ignore[assignment]
+    required: list[str] = one["required"]  # type: ignore[assignment]
+    own = {name: schema for name, schema in properties.items() if name != "call"}
+    item = {
+        **one,
+        "properties": {"item": {"type": "integer"}, **own},
+        "required": ["item", *(name for name in required if name != "call")],
+    }
     return {
-        "type": "json_schema",
-        "json_schema": {"name": "verdict", "strict": True, "schema": verdict_schema(rubric, scale)},
+        "type": "object",
+        "properties": {"call": {"type": "string"}, "items": {"type": "array", "items": item}},
+        "required": ["call", "items"],
+        "additionalProperties": False,
     }
 
 

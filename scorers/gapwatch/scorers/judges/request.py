@@ -119,6 +119,14 @@ class JudgeRequest:
         return self.portfolio_sha, self.metric, self.judge
 
     @property
+    def place(self) -> str:
+        """Place of its row: topic/partition/offset/span/metric/judge."""
+        row = (
+            self.source_topic, self.source_partition, self.source_offset, self.span_index, self.metric, self.judge
+        )  # fmt: skip
+        return "/".join(map(str, row))
+
+    @property
     def series_environment(self) -> str:
         """The environment under which the verdict is stored."""
         return self.environment or DEFAULT_ENVIRONMENT

@@ -65,14 +65,57 @@ def read_verdict(reply: ChatReply, scale: Scale, schema: Mapping[str, Any], nonc
         schema: JSON Schema that the answer has to follow.
         nonce: Nonce of the call; an answer that does not repeat it is rejected.
     """
+    document = _whole(reply, nonce)
+    return document if isinstance(document, NoAnswer) else _checked(document, scale, schema, "call")
+
+
+def read_verdicts(
+    reply: ChatReply, scale: Scale, schema: Mapping[str, Any], nonce: str, items: int
+) -> list[JudgeAnswer | NoAnswer]:
+    """Read a judge's answers to a call with several items, in their order.
+
+    An item that is missing, answered twice or answered badly has no answer; the others have theirs. Without a readable
+    list, no item has one.
+
+    Args:
+        reply: Reply of the model.
+        scale: Scale of the rubric.
+        schema: JSON Schema that each answer has to follow.
+        nonce: Nonce of the call; a reply that does not repeat it is rejected.
+        items: Number of items; the first is item 1.
+    """
+    document = _whole(reply, nonce)
+    if isinstance(document, NoAnswer):
+        return [document] * items
+    listed = document.get("items")
+    if not isinstance(listed, list):
+        return [NoAnswer("not_object", 'the key "items" holds no list')] * items
+    by_number: dict[int, list[dict[str, Any]]] = {}
+    for one in listed:
+        number = one.get("item") if isinstance(one, dict) else None
+        if isinstance(number, int) and not isinstance(number, bool):
+            by_number.setdefault(number, []).append(one)
+    answers: list[JudgeAnswer | NoAnswer] = []
+    for number in range(1, items + 1):
+        found = by_number.get(number, [])
+        if len(found) == 1:
+            answers.append(_checked(found[0], scale, schema, "item"))
+        else:
+            words = "is missing" if not found else f"is answered {len(found)} times"
+            answers.append(NoAnswer("several" if found else "no_score", f"item {number} {words}"))
+    return answers
+
+
+def _whole(reply: ChatReply, nonce: str) -> dict[str, Any] | NoAnswer:
+    """Return the one JSON object of a reply to the call with this nonce."""
     if reply.refusal or reply.finish_reason in ("content_filter", "safety", "refusal"):
         return NoAnswer("refusal", (reply.refusal or "stopped by the provider's filter")[:300])
     if reply.finish_reason in ("length", "max_tokens"):
         return NoAnswer("cut_short", "the answer reached the limit of tokens")
     document = _document(reply.text[:_ANSWER_CHARACTERS], nonce)
-    if isinstance(document, NoAnswer):
-        return document
-    return _checked(document, scale, schema, nonce)
+    if not isinstance(document, NoAnswer) and document.get("call") != nonce:
+        return NoAnswer("wrong_call", 'the key "call" does not hold the number of this call')
+    return document
 
 
 def _document(text: str, nonce: str) -> dict[str, Any] | NoAnswer:
@@ -88,9 +131,8 @@ def _document(text: str, nonce: str) -> dict[str, Any] | NoAnswer:
     return document
 
 
-def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], nonce: str) -> JudgeAnswer | NoAnswer:
-    if document.get("call") != nonce:
-        return NoAnswer("wrong_call", 'the key "call" does not hold the number of this call')
+def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], mark: str) -> JudgeAnswer | NoAnswer:
+    """Return the answer of a document; `mark` names the key that says what it answers."""
     justification, score = document.get("justification"), document.get("score")
     if not isinstance(justification, str) or not justification.strip():
         return NoAnswer("no_justification", 'the key "justification" holds no text')
@@ -106,7 +148,7 @@ def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], 
     wrong = _against_schema({**document, "score": band.word}, schema)
     if wrong is not None:
         return NoAnswer("schema", wrong)
-    more = {name: value for name, value in document.items() if name not in ("call", "justification", "score")}
+    more = {name: value for name, value in document.items() if name not in (mark, "justification", "score")}
     return JudgeAnswer(band, justification[:JUSTIFICATION_CHARACTERS], more)
 
 
@@ -166,9 +208,20 @@ def _is_of_type(value: object, name: str) -> bool:
     return expected is None or isinstance(value, expected)
 
 
-def repair_words(problem: NoAnswer, nonce: str) -> str:
-    """Return the repair request for a rejected answer; it never repeats text from the data."""
+def repair_words(problem: NoAnswer, nonce: str, *, has_items: bool = False) -> str:
+    """Return the repair request for a rejected answer; it never repeats text from the data.
+
+    Args:
+        problem: Why the answer was rejected.
+        nonce: Nonce of the call.
+        has_items: True if the call has a numbered item.
+    """
+    keys = (
+        '"items", a list of one object with "item" (1), "justification", "score"'
+        if has_items
+        else ('"justification", "score"')
+    )
     return (
         f"Your answer could not be read: {problem.detail}. Answer once more, with one JSON object and nothing else: "
-        f'"call" (exactly "{nonce}"), "justification", "score", in this order.'
+        f'"call" (exactly "{nonce}"), {keys}, in this order.'
     )

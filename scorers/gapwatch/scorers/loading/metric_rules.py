@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+from gapwatch.scorers.judges.prompt import transcript_rule
 from gapwatch.scorers.loading.draft import Draft
 from gapwatch.scorers.loading.predicate_reader import UNREADABLE
 from gapwatch.scorers.loading.problems import KeyPath, nearest, one_of
@@ -231,6 +232,7 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
         )
     _check_scale(draft, claim, rubric)
     _check_template(draft, claim, rubric)
+    _check_items(draft, claim, rubric)
     judges = (*path, "claim", "judges")
     names = [judge.name or judge.model for judge in claim.judges]
     for position, judge in enumerate(claim.judges):
@@ -288,6 +290,24 @@ def _check_template(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
             draft.problems.add(
                 (*path, "inputs"), f"{count} inputs, but the template has two", "the model's input and its output"
             )
+
+
+def _check_items(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
+    """Refuse several spans a call where the answers must be independent, or where they do not fit."""
+    rubric = claim.rubric
+    if rubric.items_per_call == 1:
+        return
+    why = None
+    if isinstance(claim, CompareClaim):
+        why = "a comparison has two outputs for each span, and the order of all of them would count"
+    elif len(claim.judges) > 1:
+        why = "several judges are for independent answers, and the answers of one call are not"
+    elif transcript_rule(rubric) is not None:
+        why = "a conversation fills a call by itself"
+    elif rubric.template != "rubric":
+        why = f"the template {rubric.template} asks about one span"
+    if why is not None:
+        draft.problems.add((*path, "items_per_call"), f"{rubric.items_per_call} spans a call: {why}", "1", "1")
 
 
 def _check_scale(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:

@@ -90,6 +90,10 @@ TEMPLATES = ("rubric", "grafite_input_output")
 REFERENCE_TEMPLATES = ("grafite_input_output_reference", "grafite_output_reference")
 
 
+#: Most spans of one call; of more, models lose some.
+MOST_ITEMS = 20
+
+
 class TranscriptRule(WrittenModel):
     """Rule by which a judge is shown a conversation, and by which a long one is cut.
 
@@ -119,6 +123,8 @@ class Rubric(WrittenModel):
         template: Prompt template: `rubric`, or `grafite_input_output` (a binary scale, two inputs: input and output).
         transcript: Shows inputs that are JSON lists of messages in turns, and says what is left out of long ones; `{}`
             for the defaults. `trace.transcript` is always shown in turns.
+        items_per_call: Most spans that one call asks about. More than 1 costs less and gives up independence: a judge
+            may compare the spans of a call.
     """
 
     criterion: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
@@ -131,6 +137,7 @@ class Rubric(WrittenModel):
     output_schema: dict[str, object] | None = None
     template: Text = "rubric"
     transcript: TranscriptRule | None = None
+    items_per_call: Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)] = 1
 
 
 class Judge(WrittenModel):

@@ -194,7 +194,7 @@ def test_the_memory_of_verdicts_is_bounded_and_waits_for_one_answer() -> None:
 
 
 def test_an_attempt_is_booked_at_its_bill_and_without_one_at_the_longest_reply() -> None:
-    """Until the first bill a call without one is booked at the worst; a useless reply that names its tokens, by them."""
+    """Before the first bill, a call without one is booked at the worst; a useless reply by the tokens that it names."""
     paid: list[PaidCall] = []
     answers = [
         ModelFailure("timeout"), ModelFailure("rate_limited"), ModelFailure("empty", usage=(10, 0)), OK,

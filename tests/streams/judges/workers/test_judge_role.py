@@ -2,131 +2,19 @@
 
 import hashlib
 import json
-import os
 import signal
 import urllib.error
-import urllib.request
 
 import pytest
 
 from gapwatch.sinks.api.endpoint_note import read_note
 from tests.gapwatch_command import gapwatch
 from tests.http_client import get
-from tests.streams.judges.model_server import HttpAnswer, free_port, served, verdict
-from tests.streams.run_process import Children, Watched, make_relayed_topics, trace
+from tests.streams.judges.model_server import HttpAnswer, free_port, served
+from tests.streams.judges.workers.judged_run import A_CALL, answer
+from tests.streams.run_process import trace
 
 pytestmark = pytest.mark.kafka
-
-PORTFOLIO = """\
-gapwatch: 1
-portfolio: {name}
-version: 1
-pipeline: support
-budget: {{judge_usd_per_week: {cap}}}
-components:
-  - {{id: answer, role: ai_core, kind: llm}}
-edges: []
-metrics:
-  - name: short
-    component: answer
-    claim: {{form: check, field: output, length: {{max: 40}}}}
-  - name: helpful
-    component: answer
-    claim:
-      form: judge
-      rubric: {{criterion: helpful, scale: [good, bad], inputs: [input, output], pass_at: good}}
-      judges: [{{name: mini, model: openai/small}}]
-    sample: {{rate: 0.5}}
-"""
-#: US dollars: a call is billed 500 tokens in and 40 out.
-A_CALL = 500 * 1e-6 + 40 * 4e-6
-
-
-def answer(body, headers):
-    """Every third question is bad; which is in the text, so that any worker says the same."""
-    number = int(body["messages"][1]["content"].split("question ")[1].split("\n")[0])
-    return verdict(body, "bad" if number % 3 == 0 else "good")
-
-
-@pytest.fixture(scope="module")
-def children():
-    with pytest.MonkeyPatch.context() as patch:
-        # A token of one's own, so that judges know a keeper again that was started anew.
-        patch.setenv("GAPWATCH_WRITE_TOKEN", "a-token-of-the-tests")
-        running = Children()
-    yield running
-    running.close()
-
-
-class Judged(Watched):
-    """A store with judges beside it."""
-
-    def __init__(self, children, folder, broker, cap=100.0, base_url="", **provider):
-        folder.mkdir()
-        name = f"judged-{broker.make_topic()}"
-        super().__init__(children, folder, broker, broker.make_topic(), [PORTFOLIO.format(name=name, cap=cap)])
-        provider = {
-            "adapter": "http", "base_url": base_url, "first_delay_seconds": 0.01, "breaker_seconds": 0.1, **provider
-        }  # fmt: skip
-        written = {"providers": {"openai": provider}, "prices": {"openai/small": {"input": 1, "output": 4}}}
-        self.judges = folder / "judges.yaml"
-        self.judges.write_text(json.dumps({**written, "max_output_tokens": 100}))
-
-    def start_judge(self, number, *more):
-        arguments = ["run", "--role=judge", f"--brokers={self.broker.address}", f"--judges={self.judges}", *more]
-        files = {"out": str(self.folder / f"out-{number}"), "err": str(self.folder / f"err-{number}")}
-        return self.children.ask(start={"arguments": [*arguments, f"--store={self.store}"], **files})["pid"]
-
-    def end_judge(self, pid, number=signal.SIGTERM):
-        os.kill(pid, number)
-        return self.children.ask(wait=pid, seconds=20.0)["status"]
-
-    def asked(self, path, token=None, **posted):
-        note = read_note(self.store)
-        headers = {"content-type": "application/json"}
-        if token is not False:
-            headers["authorization"] = f"Bearer {token or note.write_token}"
-        data = json.dumps(posted).encode() if posted else None
-        request = urllib.request.Request(note.url + path, data, headers)
-        with urllib.request.urlopen(request, timeout=20) as response:
-            return response.read().decode()
-
-    def live(self, sql):
-        return json.loads(self.asked("/v1/query", sql=sql))
-
-    def pending(self, metric="helpful"):
-        rows = self.live(f"SELECT sum(n)::BIGINT AS n FROM ledger WHERE metric = '{metric}' AND state = 'pending'")
-        return rows[0]["n"]
-
-    def read(self):
-        return self.live("SELECT coalesce(sum(n), 0)::BIGINT AS n FROM ledger WHERE metric IS NULL")[0]["n"]
-
-    def states(self):
-        rows = self.query("SELECT state, sum(n) FROM ledger WHERE metric = 'helpful' GROUP BY ALL HAVING sum(n) <> 0")
-        return dict(rows)
-
-    def assert_each_ended_once(self, requests):
-        assert self.query("SELECT count(*), count(DISTINCT id) FROM internal.judge_requests") == [(requests, requests)]
-        assert self.query("SELECT count(*), count(DISTINCT id) FROM internal.judge_closed") == [(requests, requests)]
-        identity = "lane, source_topic, source_partition, source_offset, span_index, metric, metric_version, judge"
-        twice = f"SELECT count(*) FROM (SELECT 1 FROM gaps GROUP BY {identity} HAVING count(*) > 1)"
-        assert self.query(twice) == [(0,)]
-        assert gapwatch("ledger", "--store", self.store).status == 0
-
-
-@pytest.fixture
-def judged(children, kafka_broker, tmp_path):
-    make_relayed_topics(kafka_broker)
-    made = []
-
-    def make(**options):
-        made.append(Judged(children, tmp_path / f"judged-{len(made)}", kafka_broker, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        if one.pid is not None:
-            one.kill()
 
 
 def selected(n, p=0.5):

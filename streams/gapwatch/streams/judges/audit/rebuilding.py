@@ -30,12 +30,16 @@ class Rebuilt:
         call: The call, equal in every byte to the one that was sent.
         prompt: Prompt that reads the answer.
         nonce: Random number in the prompt.
+        items: Number of items of the call.
+        place: Number of the verdict's item.
     """
 
     verdict: ArchivedVerdict
     call: ChatCall
     prompt: JudgePrompt
     nonce: str
+    items: int = 1
+    place: int = 1
 
 
 class Rebuilder:
@@ -63,10 +67,16 @@ class Rebuilder:
         metric = next(m for m in portfolio.metrics if m.name == verdict.metric)
         prompt = self._prompt(judge_prompt(metric.claim), verdict.judge_prompt_sha, place)  # type: ignore[arg-type]
         inputs = self._inputs(verdict, portfolio, scorer)
-        call = prompt.call(sent["model"], sent["params"], inputs, sent["nonce"], characters=sent.get("characters"))
+        at = verdict.evidence.get("together", {}).get("place", 1) - 1
+        items = [inputs]
+        if len(sent.get("items", ())) > 1:
+            items = [inputs if i == at else self._stored_inputs(other) for i, other in enumerate(sent["items"])]
+        call = prompt.call_of_items(
+            sent["model"], sent["params"], items, sent["nonce"], characters=sent.get("characters")
+        )
         if request_sha(call) != verdict.judge_request_sha:
             raise UsageError(f"{place}: the rebuilt request differs from the one that was sent (another hash)")
-        return Rebuilt(verdict, call, prompt, sent["nonce"])
+        return Rebuilt(verdict, call, prompt, sent["nonce"], len(items), at + 1)
 
     def _scorer(self, sha: str, place: str) -> tuple[Portfolio, Scorer]:
         if sha not in self._scorers:
@@ -84,6 +94,11 @@ class Rebuilder:
         if template_sha(text) != sha:
             raise UsageError(f"{place}: the template {sha[:12]} in the store was changed; its hash does not match")
         return replace(prompt, template=text, sha=sha)
+
+    def _stored_inputs(self, place: str) -> Mapping[str, str | None]:
+        """Return the inputs of another item of a call, from its row."""
+        verdict = self._archive.verdict(place)
+        return self._inputs(verdict, *self._scorer(verdict.portfolio_sha, place))
 
     def _inputs(self, verdict: ArchivedVerdict, portfolio: Portfolio, scorer: Scorer) -> Mapping[str, str | None]:
         record = self._archive.record(verdict)

@@ -6,13 +6,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.agreement import Estimate, share
 from gapwatch.scorers.judges.chat_model import ChatModel, ModelFailure
 from gapwatch.scorers.judges.triple import model_id
-from gapwatch.scorers.judges.verdict import JudgeAnswer, read_verdict
+from gapwatch.scorers.judges.verdict import JudgeAnswer
 from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder, Rebuilt
 from gapwatch.streams.judges.calls.provider import CallPrice, Provider
@@ -88,13 +87,12 @@ def rerun(rebuilt: list[Rebuilt], settings: JudgeSettings, make_model: Callable[
 async def _again(item: Rebuilt, provider: Provider) -> Rerun:
     verdict = item.verdict
     before = (verdict.outcome, verdict.band)
-    schema: Any = item.prompt.response_format["json_schema"]
     call = replace(item.call, timeout_seconds=provider.settings.timeout_seconds)
     try:
         reply = await provider.fetch_reply(call, CallPrice("", "", 0.0, 0.0, 0), [])
     except ModelFailure as failure:
         return Rerun(verdict.place, before, ("error", failure.kind), verdict.judge_model_id, None, failure.detail)
-    answer = read_verdict(reply, item.prompt.scale, schema["schema"], item.nonce)
+    answer = item.prompt.answers(reply, item.nonce, item.items)[item.place - 1]
     model = model_id(item.call.model, reply.model)
     if not isinstance(answer, JudgeAnswer):
         return Rerun(verdict.place, before, ("error", answer.reason), verdict.judge_model_id, model, answer.detail)

@@ -9,7 +9,7 @@ from gapwatch.scorers.judges.chat_model import ChatCall, ModelFailure
 from gapwatch.scorers.judges.judgement import Judgement, PaidCall
 from gapwatch.scorers.judges.prompt import input_sha, request_sha
 from gapwatch.scorers.judges.suspicion import suspicions
-from gapwatch.scorers.judges.verdict import NoAnswer, read_verdict
+from gapwatch.scorers.judges.verdict import NoAnswer
 from gapwatch.sinks.verdicts.batch_journal import BatchItem
 from gapwatch.sinks.verdicts.open_requests import WaitingRequest
 from gapwatch.streams.judges.batches.batch_api import BatchAnswer
@@ -97,8 +97,7 @@ class BatchItems:
         is_known = reply.input_tokens is not None and reply.output_tokens is not None
         usd = question.price.of(*tokens) if is_known else question.price.worst(one.call)
         paid = (*item.paid, PaidCall(question.judge.model, "reply", *tokens, usd))
-        schema: Any = question.prompt.response_format["json_schema"]
-        verdict = read_verdict(reply, question.prompt.scale, schema["schema"], item.nonce)
+        (verdict,) = question.prompt.answers(reply, item.nonce)
         if isinstance(verdict, NoAnswer) and verdict.can_be_repaired and not is_last:
             return replace(item, attempt=item.attempt + 1, paid=paid)
         made = judgement_of(item.id, question, reply, verdict, evidence, paid, one.pinned)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,14 +19,15 @@ from gapwatch.scorers.judges.prompt import JudgePrompt, input_sha, judge_prompt,
 from gapwatch.scorers.judges.request import JudgeRequest
 from gapwatch.scorers.judges.suspicion import suspicions
 from gapwatch.scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
-from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer, read_verdict, repair_words
+from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer
 from gapwatch.scorers.portfolio.claim import Judge, JudgedClaim
-from gapwatch.streams.judges.calls.patience import Patience
+from gapwatch.streams.judges.calls.item_groups import AskAlone, GroupedItem, ItemGroups
+from gapwatch.streams.judges.calls.patience import Patience, SharedPatience
 from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
 from gapwatch.streams.judges.calls.terms import JudgeTerms
 from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
 from gapwatch.streams.judges.calls.wallet import Wallet
-from gapwatch.streams.judges.calls.window import OverWindow, fitted_call, window_of
+from gapwatch.streams.judges.calls.window import OverWindow, fits_window, fitted_call, window_of
 from gapwatch.streams.judges.models.model_maker import ModelMaker
 from gapwatch.streams.judges.secret import key_name
 from gapwatch.streams.judges.settings import JudgeSettings
@@ -34,6 +35,8 @@ from gapwatch.streams.judges.settings import JudgeSettings
 OBSERVED_CHARACTERS = 300
 #: Names of the parameter that limits the tokens of a reply.
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+#: Failures that one item of a call may cause: each is asked again alone.
+_OF_THE_ITEMS = frozenset({"bad_request", "bad_reply", "empty", "timeout", "cut_off"})
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,8 @@ class Judging:
         wallet: Wallet | None = None,
         draw_nonce: Callable[[], str] | None = None,
     ) -> None:
-        self.questions = judge_questions(terms, settings)
+        self.questions: dict[tuple[str, str, str], JudgeQuestion] = {}
+        self._most_items: dict[str, int] = {}
         self.providers: dict[str, Provider] = {}
         self.suspicions: Counter[tuple[str, str]] = Counter()
         self._settings = settings
@@ -126,10 +130,17 @@ class Judging:
         self._wallet = wallet
         self._draw_nonce = draw_nonce or _nonces().__next__
         self._cache: VerdictCache[Judgement] = VerdictCache(settings.cache_entries)
+        self._groups: ItemGroups[JudgeQuestion] = ItemGroups(self._judge_together)
+        self.add(terms)
 
     def add(self, terms: Iterable[JudgeTerms]) -> None:
         """Also answer requests of these portfolios; may be called on any thread."""
-        self.questions = {**self.questions, **judge_questions(terms, self._settings)}
+        more = judge_questions(terms, self._settings)
+        most = dict(self._most_items)
+        for question in more.values():
+            lane = self._settings.lane(_vendor(question.judge.model))
+            most[lane] = max(most.get(lane, 1), question.prompt.items_per_call)
+        self.questions, self._most_items = {**self.questions, **more}, most
 
     def breaker_states(self) -> dict[str, str]:
         """Return the state of the circuit breaker by vendor, for all providers asked so far."""
@@ -178,7 +189,14 @@ class Judging:
         key = question.sha + pinned["input_sha"]
 
         async def judge_uncached() -> Judgement:
-            return await self._judge_uncached(id_, question, inputs, pinned, patience)
+            if question.prompt.items_per_call == 1:
+                return await self._judge_alone(id_, question, inputs, pinned, patience)
+            item = GroupedItem(id_, request.place, inputs, pinned, patience)
+            most = question.prompt.items_per_call
+            answer = await self._groups.answer(request.question, question, item, most)
+            if isinstance(answer, AskAlone):
+                return await self._judge_alone(id_, question, inputs, pinned, patience, answer, request.place)
+            return answer
 
         judgement, was_there = await self._cache.get(key, judge_uncached, lambda j: j.state in ("pass", "fail"))
         evidence = {**judgement.evidence, **({"suspicions": found} if found else {})}
@@ -187,22 +205,28 @@ class Judging:
             return replace(judgement, id=id_, evidence=evidence, calls=())
         return replace(judgement, evidence=evidence) if found else judgement
 
-    async def _judge_uncached(
+    async def _judge_alone(
         self, id_: str, question: JudgeQuestion, inputs: Mapping[str, str | None], pinned: dict[str, Any],
-        patience: Patience | None,
+        patience: Patience | None, before: AskAlone | None = None, place: str = "",
     ) -> Judgement:  # fmt: skip
+        """Ask about one item: `before` is why a call with several had no answer to it."""
         nonce = self._draw_nonce()
         provider = self._provider(question.judge.model)
         try:
             call, characters = self.fitted_call(question, inputs, nonce)
         except OverWindow as error:
-            return Judgement(id_, "error", reason=f"over_window: {error}"[:300], **pinned)
+            calls = before.calls if before is not None else ()
+            return Judgement(id_, "error", reason=f"over_window: {error}"[:300], calls=calls, **pinned)
         request: dict[str, Any] = {"model": question.judge.model, "params": dict(question.params), "nonce": nonce}
         if characters is not None:
             request["characters"] = characters
         pinned = {**pinned, "request_sha": request_sha(call)}
         paid: list[PaidCall] = []
         evidence: dict[str, Any] = {"request": request}
+        if before is not None:
+            paid += before.calls
+            request["items"] = [place]
+            evidence["together"] = {"items": 1, "place": 1, "asked_again": before.reason}
         try:
             reply, answer = await self._answer(provider, question, call, nonce, paid, evidence, patience)
         except ModelFailure as failure:
@@ -210,6 +234,60 @@ class Judging:
         except OverBudget:
             return Judgement(id_, "shed_budget", reason="budget", evidence=evidence, calls=tuple(paid), **pinned)
         return judgement_of(id_, question, reply, answer, evidence, tuple(paid), pinned)
+
+    async def _judge_together(
+        self, question: JudgeQuestion, group: Sequence[GroupedItem]
+    ) -> list[Judgement | AskAlone]:
+        """Ask about several items in one call; the first of them books it."""
+        model, count, nonce = question.judge.model, len(group), self._draw_nonce()
+        provider = self._provider(model)
+        params = {
+            name: value * count if name in _OUTPUT_LIMITS and isinstance(value, int) else value
+            for name, value in question.params.items()
+        }
+        price = replace(question.price, most_output_tokens=count * question.price.most_output_tokens)
+        call = question.prompt.call_of_items(
+            model, params, [item.inputs for item in group], nonce, provider.settings.timeout_seconds
+        )
+        paid: list[PaidCall] = []
+        patience = [item.patience for item in group if item.patience is not None]
+
+        def again(reason: str) -> list[Judgement | AskAlone]:
+            return [AskAlone(reason, tuple(paid) if at == 0 else ()) for at in range(count)]
+
+        def evidence(at: int) -> dict[str, Any]:
+            places = [item.place for item in group]
+            request = {"model": model, "params": params, "nonce": nonce, "items": places}
+            return {"request": request, "together": {"items": count, "place": at + 1}}
+
+        if not fits_window(call, price.most_output_tokens, lambda size: window_of(self._settings, model, size)):
+            return again("over_window")
+        pinned = [{**item.pinned, "request_sha": request_sha(call)} for item in group]
+        try:
+            reply = await provider.fetch_reply(call, price, paid, SharedPatience(patience) if patience else None)
+        except OverBudget:
+            return again("budget")
+        except ModelFailure as failure:
+            if failure.kind in _OF_THE_ITEMS and count > 1:
+                return again(failure.kind)
+            return [
+                Judgement(
+                    item.id, "error", reason=str(failure)[:300], evidence=evidence(at),
+                    calls=tuple(paid) if at == 0 else (), **pinned[at],
+                )
+                for at, item in enumerate(group)
+            ]  # fmt: skip
+        answers = question.prompt.answers(reply, nonce, count)
+        return [
+            AskAlone(answer.reason, calls) if isinstance(answer, NoAnswer)
+            else judgement_of(item.id, question, reply, answer, evidence(at), calls, pinned[at])
+            for at, (item, answer) in enumerate(zip(group, answers, strict=True))
+            for calls in [tuple(paid) if at == 0 else ()]
+        ]  # fmt: skip
+
+    def most_items(self, lane: str) -> int:
+        """Return the most items of one call of a lane."""
+        return self._most_items.get(lane, 1)
 
     def fitted_call(
         self, question: JudgeQuestion, inputs: Mapping[str, str | None], nonce: str
@@ -228,15 +306,14 @@ class Judging:
     ) -> tuple[ChatReply, JudgeAnswer | NoAnswer]:  # fmt: skip
         """Ask the model, and once more if its reply holds no readable verdict."""
         prompt = question.prompt
-        schema: Mapping[str, Any] = prompt.response_format["json_schema"]["schema"]  # type: ignore[index]
         reply = await provider.fetch_reply(call, question.price, paid, patience)
-        answer = read_verdict(reply, prompt.scale, schema, nonce)
+        (answer,) = prompt.answers(reply, nonce)
         if isinstance(answer, NoAnswer) and answer.can_be_repaired:
             evidence["repaired"] = answer.reason
-            turns = (("assistant", reply.text[:8_000]), ("user", repair_words(answer, nonce)))
+            turns = (("assistant", reply.text[:8_000]), ("user", prompt.repair_words(answer, nonce)))
             again = replace(call, messages=(*call.messages, *turns))
             reply = await provider.fetch_reply(again, question.price, paid, patience)
-            answer = read_verdict(reply, prompt.scale, schema, nonce)
+            (answer,) = prompt.answers(reply, nonce)
         return reply, answer
 
     def _provider(self, model: str) -> Provider:
@@ -251,7 +328,7 @@ class Judging:
 
     def asks(self, lane: str) -> bool:
         """Return True if a model of the lane is asked."""
-        return any(self._settings.lane(_vendor(q.judge.model)) == lane for q in self.questions.values())
+        return lane in self._most_items
 
     @property
     def cache_hits(self) -> int:

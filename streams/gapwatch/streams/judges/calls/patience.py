@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 #: Seconds that an outage lasts at least before requests that are older than their patience end. Shorter: an outage of a
 #: minute ends a backlog of old requests. Longer: after a restart they end later.
@@ -27,10 +27,17 @@ class WorkPlaces:
     """
 
     def __init__(self, places: int) -> None:
+        self._places = places
         self._free = asyncio.Semaphore(places)
         self._aside = self._characters = 0
         self._has_room = asyncio.Event()
         self._has_room.set()
+
+    def widen(self, places: int) -> None:
+        """Have at least so many places."""
+        while self._places < places:
+            self._places += 1
+            self._free.release()
 
     async def take(self) -> None:
         """Wait for a place, and until not too many requests wait aside."""
@@ -104,4 +111,28 @@ class Patience:
             yield
             return
         async with self._places.aside(self._characters):
+            yield
+
+
+class SharedPatience(Patience):
+    """Patience of several requests that are asked in one call: as long as all of them wait.
+
+    Args:
+        members: Their patience, at least one.
+    """
+
+    def __init__(self, members: Sequence[Patience]) -> None:
+        super().__init__(0.0, stays_pending=members[0].stays_pending)
+        self._members = members
+
+    def left(self, outage_seconds: float) -> float:
+        """Return the seconds for which they still wait for an outage that has lasted so long."""
+        return min(member.left(outage_seconds) for member in self._members)
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Give their places in the pool to other requests for the duration of a block."""
+        async with AsyncExitStack() as stack:
+            for member in self._members:
+                await stack.enter_async_context(member.aside())
             yield

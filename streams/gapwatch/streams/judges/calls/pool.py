@@ -30,7 +30,9 @@ class JudgePool:
 
     Args:
         judging: Answers one request.
-        workers: Most requests at once, those that wait for an outage to end not counted.
+        lane: Entry of `providers`.
+        calls: Most calls at once. So many requests, or several for each call where a call has several items, are in
+            work at once, those that wait for an outage to end not counted.
         next_request: Returns the next request.
         deliver: Takes a batch of judgements; calls do not overlap.
         give_up_seconds: How long a request waits for outages, since it was stored; then it ends as an error.
@@ -40,14 +42,15 @@ class JudgePool:
     def __init__(
         self,
         judging: Judging,
-        workers: int,
+        lane: str,
+        calls: int,
         next_request: NextRequest,
         deliver: Deliver,
         give_up_seconds: float,
         patience_seconds: float | None = None,
     ) -> None:
         self._judging, self._next_request, self._deliver = judging, next_request, deliver
-        self._places = WorkPlaces(workers)
+        self._lane, self._calls, self._places = lane, calls, WorkPlaces(calls)
         self._give_up_seconds, self._patience_seconds = give_up_seconds, patience_seconds
         self._finished: asyncio.Queue[Judgement | None] = asyncio.Queue(maxsize=4 * BATCH_JUDGEMENTS)
         self._stopping = asyncio.Event()
@@ -81,6 +84,7 @@ class JudgePool:
         async with asyncio.TaskGroup() as answers:
             # The place last: held while nothing comes, it would be missed by a request whose outage has ended.
             while (request := await self._next_request()) is not None:
+                self._places.widen(self._calls * self._judging.most_items(self._lane))
                 await self._places.take()
                 answers.create_task(self._answer(request))
 

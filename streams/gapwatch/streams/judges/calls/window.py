@@ -86,6 +86,16 @@ def fitted_call(
     raise OverWindow(f"the request has about {tokens:,} tokens, and {call.model} takes {max(room, 0):,} of {window:,}")
 
 
+def fits_window(call: ChatCall, most_output_tokens: int, look_up: Callable[[int], int | None]) -> bool:
+    """Return True if a call fits into the window, or the window is not known; the arguments are those of `fitted_call`.
+
+    A call with several items is not repaired, so its longest reply has to fit once.
+    """
+    window = look_up(_bytes(call))
+    room = None if window is None else window - most_output_tokens - _ADDED_TOKENS
+    return room is None or _tokens(call, room) <= room
+
+
 def _bytes(call: ChatCall) -> int:
     return sum(len(text.encode("utf-8", "replace")) for _, text in call.messages) + len(_schema(call))
 

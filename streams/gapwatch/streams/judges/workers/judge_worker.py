@@ -134,5 +134,5 @@ class JudgeWorker:
             return batch_lane(
                 lane, judging, settings, journal, in_store_thread, next_request, deliver, wallet, self._patience
             )
-        workers, give_up = settings.providers[lane].concurrency, settings.give_up_after_seconds
-        return JudgePool(judging, workers, next_request, deliver, give_up, self._patience)
+        calls, give_up = settings.providers[lane].concurrency, settings.give_up_after_seconds
+        return JudgePool(judging, lane, calls, next_request, deliver, give_up, self._patience)
