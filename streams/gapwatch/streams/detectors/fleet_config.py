@@ -36,7 +36,7 @@ class FleetConfig:
     seasonal: bool = True
     strata: int = 1
     sessions: bool = False
-    burn_in_units: int = 100
+    burn_in_units: int = 50
     context_units: int = 50
     margins: bool = True
     usual_noise: float = 0.1

@@ -9,6 +9,7 @@ from gapwatch.streams.detectors.bets import rate_bets
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
+from gapwatch.streams.detectors.margins.daily_noise import baseline_days
 from tests.streams.detectors.builders import plain
 
 _MONDAY = 4 * TICKS_A_DAY
@@ -36,13 +37,36 @@ def test_daily_noise_widens_the_margin_and_quiet_days_narrow_it() -> None:
     assert np.median(margin[100:]) == pytest.approx(0.54, rel=0.1)
 
 
-def test_on_its_first_day_a_series_has_no_margin_of_days_and_on_its_second_the_usual_one() -> None:
+def test_on_its_first_day_a_series_has_no_margin_of_days_and_on_its_second_that_of_two_days() -> None:
     fleet = Fleet(plain(margins=True, ring_buckets=0), 1)
     after_days(fleet, np.zeros((1, 1)), 1000)
     assert fleet.state["margin"].tolist() == [0.0]
 
     fleet.fold(_MONDAY + TICKS_A_DAY, np.array([[80.0], [20.0]]))
-    assert fleet.state["margin"] == pytest.approx([0.2])
+    assert fleet.state["margin"] == pytest.approx([2.0 * np.hypot(0.1, 0.1)])
+
+
+def test_the_days_of_a_baseline_are_the_earlier_ones_of_its_kind() -> None:
+    """Against a calendar that is walked through day by day; day 4 is a Monday."""
+    for first in range(4, 11):
+        for day in range(first + 1, first + 40):
+            weekday = [(d - 4) % 7 for d in range(first, day)]
+            alike = sum((d < 5) == ((day - 4) % 7 < 5) for d in weekday) or len(weekday)
+            expected = alike if day - first < 28 else (day - first) // 7
+            assert baseline_days(np.array([first]), day, seasonal=True).tolist() == [expected]
+            assert baseline_days(np.array([first]), day, seasonal=False).tolist() == [day - first]
+
+
+def test_a_first_monday_is_held_against_two_days_more_loosely_than_a_later_one_against_ten() -> None:
+    margins = []
+    for days in (5, 12):
+        fleet = Fleet(FleetConfig(rate_bets(), ring_buckets=0, ring_hours=0), 20)
+        after_days(fleet, np.zeros((days, 20)), 20_000, first=3)
+        margins.append(float(np.median(fleet.state["margin"])))
+
+    unknown = 0.136**2 * 1.5
+    assert margins[0] == pytest.approx(2.0 * np.sqrt(0.1**2 * 1.5 + unknown), rel=0.1)
+    assert margins[1] < 0.85 * margins[0]
 
 
 def test_days_with_few_units_leave_the_margin_where_it_is() -> None:

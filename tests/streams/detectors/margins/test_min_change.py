@@ -163,7 +163,7 @@ def events_of(rate_later: float, factor: float, share: float) -> list[tuple[Even
 
 
 def test_a_change_below_the_smallest_is_seen_and_not_told() -> None:
-    events = events_of(0.14, 1.6, 0.01)
+    events = events_of(0.15, 1.6, 0.01)
 
     noticed = [row for event, row in events if event is Event.NOTICED]
     assert set(noticed) == set(range(10))
@@ -172,7 +172,7 @@ def test_a_change_below_the_smallest_is_seen_and_not_told() -> None:
 
 
 def test_the_same_change_is_told_where_the_smallest_is_smaller() -> None:
-    events = events_of(0.14, 1.0, 0.0)
+    events = events_of(0.15, 1.0, 0.0)
 
     assert {row for event, row in events if event is Event.TICKETED} == set(range(10))
     assert not [event for event, _ in events if event is Event.NOTICED]

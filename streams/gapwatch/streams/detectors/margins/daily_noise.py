@@ -4,7 +4,7 @@ level of a day = (observed - expected) / information        expected by the base
 noise^2        = (7 usual^2 + w between) / (7 + w)          between: variance of level - effect
 effect         = unknown^2 sum of levels / noise^2          of a weekday, from w earlier ones, by what they tell
 unknown^2      = 1 / (1 / weekdays^2 + w / noise^2)
-deviation^2    = noise^2 + unknown^2                        of the level of a day to come
+deviation^2    = (noise^2 + unknown^2) (1 + 1 / m)          of the level of a day to come, from a baseline of m days
 margin         = 2 deviations; and by the weekday: up + effect, down - effect
 """
 
@@ -29,6 +29,10 @@ _LEAST_INFORMATION = 5.0
 # smaller one takes worse Mondays for a change when they come for the first time; with a larger one, a change in
 # the second week is told later.
 _USUAL_WEEKDAYS = 0.136
+
+# Days after a Thursday, as day 0 of the epoch was, that are weekend; and weekdays before each day from Thursday on.
+_WEEKEND = (2, 3)
+_WEEKDAYS_BEFORE = np.array([0, 1, 2, 2, 2, 3, 4])
 
 
 def day_terms(statistic: Floats, alpha: Floats, counts: Floats) -> tuple[Floats, Floats]:
@@ -133,11 +137,50 @@ def _set_margins(config: FleetConfig, s: dict[str, Array], rows: Ints, day: int)
     """Set the margins of a day: of its deviation, and from the third day on of its weekday upwards and downwards.
 
     On the second day the baseline is one day old, and tells weekdays from daily noise in no way.
+
+    Source:
+        Predictive variance of a new observation about the mean of m earlier ones (Gelman et al., Bayesian Data
+        Analysis, ch. 3.2): what m days have in common with no other day is an error of the baseline. In the first week
+        the weekdays of these days are others than that of the new day, so their effects are part of that error.
     """
-    s["margin"][rows] = DEVIATIONS * s["noise"][rows]
-    mine = rows[s["first_bucket"][rows] // TICKS_A_DAY + 1 < day]
+    begun = s["first_bucket"][rows] // TICKS_A_DAY
+    of_baseline = 1.0 / baseline_days(begun, day, config.seasonal)
+    noise = s["noise"][rows] ** 2
+    s["margin"][rows] = DEVIATIONS * np.sqrt(noise * (1.0 + of_baseline))
+    is_third = begun + 1 < day
+    mine = rows[is_third]
     if config.seasonal and len(mine):
         effect, unknown = _effect(s, mine, day % DAYS)
-        s["margin"][mine] = DEVIATIONS * np.sqrt(s["noise"][mine] ** 2 + unknown)
+        unknown *= np.where(begun + DAYS > day, 1.0 + of_baseline, 1.0)[is_third]
+        s["margin"][mine] = DEVIATIONS * np.sqrt((noise * (1.0 + of_baseline))[is_third] + unknown)
         s["weekday_margins"][0, mine] = effect
         s["weekday_margins"][1, mine] = -effect
+
+
+def baseline_days(begun: Array, day: int, seasonal: bool) -> Floats:
+    """Return the number of days that the baseline of a day consists of, >= 1.
+
+    Args:
+        begun: Number of the first day of each series, before `day`; shape (series,).
+        day: Number of the day, UTC; 0 is a Thursday.
+        seasonal: True where weekdays and weekends have baselines of their own, and later each day of the week.
+
+    Returns:
+        Earlier weekdays of a weekday and weekend days of a weekend's day; all earlier days where there was none of its
+        kind. From the fifth week on the earlier days of the same weekday.
+    """
+    first = begun.astype(np.int64)
+    days = day - first
+    if not seasonal:
+        return days.astype(np.float64)
+    weekdays = _weekdays_until(np.int64(day)) - _weekdays_until(first)
+    alike = np.where(day % DAYS in _WEEKEND, days - weekdays, weekdays)
+    same = np.where(days * TICKS_A_DAY >= TICKS_TO_A_WEEK_BASELINE, days // DAYS, alike)
+    result: Floats = np.where(same > 0, same, days).astype(np.float64)
+    return result
+
+
+def _weekdays_until(day: Ints | np.int64) -> Ints:
+    """Return the number of days from Monday to Friday before a day, from day 0 on."""
+    result: Ints = 5 * (day // DAYS) + _WEEKDAYS_BEFORE[day % DAYS]
+    return result
