@@ -10,9 +10,10 @@ import numpy as np
 from gapwatch.streams.detectors.arrays import Array, Bools, Floats, Ints, add_up
 from gapwatch.streams.detectors.baseline import alpha_of, tells_weekdays
 from gapwatch.streams.detectors.bets import BetTable
-from gapwatch.streams.detectors.contexts import HOURS, TICKS_TO_A_WEEK_BASELINE, day_group
+from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY, TICKS_TO_A_WEEK_BASELINE, day_group
 from gapwatch.streams.detectors.evidence import increments
 from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.margins.daily_noise import day_terms
 from gapwatch.streams.detectors.ring import Entry
 from gapwatch.streams.detectors.sessions import SessionTimes, TimedUnits, session_increments, shift_odds
 
@@ -80,6 +81,27 @@ def look_back(fleet: Fleet, row: int) -> Past:
         alpha[:, here] = np.where(units < fleet.config.context_units, elsewhere, known)
         known_hour[here] = fleet.config.knows_hour(hour, units, ages[here])
     return Past(entries, counts, alpha, known_hour)
+
+
+def day_before(fleet: Fleet, row: int, change_bucket: int) -> tuple[float, float]:
+    """Return the level of the part of a day before a change in it, and its information (units times variance).
+
+    Args:
+        fleet: The fleet, with a ring.
+        row: Row of the series.
+        change_bucket: First bucket after the change.
+
+    Returns:
+        The level in log odds per unit of the statistic of the daily noise, against the baseline of each hour; twice 0
+        where the day began with the change, or in hours without a baseline, whose level may be that of a season.
+    """
+    past, begun = look_back(fleet, row), change_bucket // TICKS_A_DAY * TICKS_A_DAY
+    mine = np.array([begun <= entry.first and entry.last < change_bucket for entry in past.entries], np.bool_)
+    if not mine.any() or not past.known[mine].all():
+        return 0.0, 0.0
+    gaps, information = day_terms(fleet.config.table.noise_statistic, past.alpha[:, mine], past.counts[:, mine])
+    told = float(information.sum())
+    return (float(gaps.sum()) / told, told) if told > 0.0 else (0.0, 0.0)
 
 
 def sum_of(parts: list[Array]) -> Floats:

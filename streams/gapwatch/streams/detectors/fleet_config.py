@@ -109,6 +109,7 @@ class FleetConfig:
             "recovery": ((len(RECOVERY_DELTAS),), np.float64),
             "after": ((bins,), np.float64),
             "after_expected": (one, np.float64),
+            "day_before": ((2,), np.float32),
             "ticket_threshold": (one, np.float64),
             "page_threshold": (one, np.float64),
             "tickets_allowed": (one, np.float64),

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Floats, Ints, add_up
-from gapwatch.streams.detectors.change import Change, find_change, leading_evidence, rate_interval
+from gapwatch.streams.detectors.change import Change, find_change, leading_evidence
+from gapwatch.streams.detectors.change_point import day_before
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import mean_evidence
 from gapwatch.streams.detectors.fleet import Fleet
@@ -24,8 +25,7 @@ from gapwatch.streams.detectors.lifecycle import (
     is_carried,
 )
 from gapwatch.streams.detectors.margins.daily_noise import forget_today, start_noise
-from gapwatch.streams.detectors.margins.min_change import gap_of
-from gapwatch.streams.detectors.margins.page_growth import growth_of, least_tilt
+from gapwatch.streams.detectors.margins.page_size import is_large
 from gapwatch.streams.detectors.recovery import STILL_MOVED, still_moved
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY
@@ -122,7 +122,9 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     changes: dict[int, Change] = {}
     large = np.zeros(len(phase), np.bool_)
     for row in np.flatnonzero(likely).tolist():
-        large[row] = _is_large(fleet, row, bucket, changes)
+        if fleet.config.ring_buckets and not s["fired_bucket"][row]:
+            changes[row] = _find(fleet, row, _side(fleet, row))
+        large[row] = is_large(fleet, row, bucket, changes.get(row))
     limits = (s["ticket_threshold"], page_threshold)
     found = advance(phase, Evidence(sides.seen, sides.bad, *limits, large, recovery, risen))
     for row in np.flatnonzero((found >= Phase.TICKET) & (phase < Phase.TICKET)).tolist():
@@ -238,47 +240,6 @@ def _has_significant_change(fleet: Fleet, row: int, changes: dict[int, Change]) 
     return change.is_significant
 
 
-def _is_large(fleet: Fleet, row: int, bucket: int, changes: dict[int, Change]) -> bool:
-    """Return True where a change is large enough to page, by the lower bound of its interval.
-
-    It must exceed the smallest growth of a page, and the growth that days of the series take by themselves.
-    """
-    s, table = fleet.state, fleet.config.table
-    if s["fired_bucket"][row]:
-        bet, began = int(s["cause"][row]), int(s["fired_bucket"][row])
-        lower, excess, before = _ongoing_size(fleet, row, bucket)
-    elif fleet.config.ring_buckets:
-        change = changes[row] = _find(fleet, row, _side(fleet, row))
-        lower, excess, bet, began = change.growth_lower, change.bad_per_hour, change.bet, change.change_bucket
-        before = change.before.value if table.deltas[bet] > 0.0 else 1.0 - change.before.value
-    else:
-        return True
-    if lower < s["min_ratio"][row] or excess < s["min_bad_per_hour"][row]:
-        return False
-    tilt = least_tilt(s, row, bucket - began, 0 if table.deltas[bet] > 0.0 else 1)
-    shape = table.shapes[table.shape_of[bet]]
-    return bool(lower >= growth_of(before, tilt * gap_of(shape, fleet.learned(row))))
-
-
-def _ongoing_size(fleet: Fleet, row: int, bucket: int) -> tuple[float, float, float]:
-    """Return the lower bound of the growth of an open alert, its excess an hour, and the share that is expected.
-
-    The growth is after / before of the side that grew, as `Change.growth_lower`, of the units after the alarm. They did
-    not trigger it, so the estimate is not biased by it; the interval is that of `change.rate_interval`, over the
-    share that the baseline expects in their hours.
-    """
-    s, table = fleet.state, fleet.config.table
-    cause = int(s["cause"][row])
-    moved_bins = table.shapes[table.shape_of[cause]].moved_bins
-    bins = [b for b in range(table.bins) if (b in moved_bins) == bool(table.deltas[cause] > 0)]
-    units, moved = float(s["after"][:, row].sum()), float(s["after"][bins, row].sum())
-    expected = float(s["after_expected"][row])
-    share = expected / units if units > 0.0 else 0.0
-    hours = max(bucket - int(s["fired_bucket"][row]), 1) / 120.0
-    lower = rate_interval(moved, units).lower / share if share > 0.0 else 0.0
-    return lower, (moved - expected) / hours, share
-
-
 @dataclass(frozen=True)
 class _Seen:
     """Results of one tick that all transitions share.
@@ -305,6 +266,7 @@ def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _S
     if event in (Event.TICKETED, Event.PAGED) and before < Phase.TICKET:
         if fleet.config.ring_buckets:
             change = seen.changes.get(row) or _find(fleet, row, _side(fleet, row))
+            s["day_before"][:, row] = day_before(fleet, row, change.change_bucket)
             roll_back(fleet, row, change.change_bucket)
         s["cause"][row] = change.bet if change else _leading_bet(fleet, row)
         s["change_bucket"][row] = change.change_bucket if change else bucket

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapwatch.streams.detectors.bets import rate_bets
+from gapwatch.streams.detectors.change_point import day_before
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
@@ -20,6 +21,8 @@ from tests.depth import examples
 from tests.streams.detectors.builders import plain
 
 _MONDAY = 4 * TICKS_A_DAY
+#: Days, noise between them, deviation of a weekday that is not known, and information of half a day.
+_DAY = (40_000, 0.1, 0.15, 400.0)
 
 
 def student_tail(value: float, freedom: float) -> float:
@@ -52,17 +55,63 @@ def test_a_page_needs_more_where_its_budget_is_small_days_are_few_or_the_change_
     fleet = Fleet(FleetConfig(rate_bets()), 2)
     s = fleet.state
     s["page_threshold"][:] = 1e6
-    assert least_tilt(s, 0, 0, 0) == 0.0  # the first day
+    assert least_tilt(s, 0, (0, 0, 0), 0) == 0.0  # the first day
 
     s["margin"][:], s["busiest_day"][:] = 2.0 * math.hypot(0.1, 0.1), 1_000.0
-    first = least_tilt(s, 0, TICKS_A_DAY, 0)
+    first = least_tilt(s, 0, (0, 0, TICKS_A_DAY), 0)
     assert first == pytest.approx(0.1 * math.hypot(student_quantile(1e-3, 7.0), 3.0902), rel=1e-3)
-    assert 0.1 * 3.0902 < least_tilt(s, 0, 100 * TICKS_A_DAY, 0) < least_tilt(s, 0, 4 * TICKS_A_DAY, 0) < first
+    assert (
+        0.1 * 3.0902
+        < least_tilt(s, 0, (0, 0, 100 * TICKS_A_DAY), 0)
+        < least_tilt(s, 0, (0, 0, 4 * TICKS_A_DAY), 0)
+        < first
+    )
 
     s["days_weight"][1], s["page_threshold"][1] = 20.0, 1e4
-    assert least_tilt(s, 1, TICKS_A_DAY, 0) < first
+    assert least_tilt(s, 1, (0, 0, TICKS_A_DAY), 0) < first
     s["weekday_margins"][:, 1] = 0.2, -0.2
-    assert least_tilt(s, 1, TICKS_A_DAY, 0) - least_tilt(s, 1, TICKS_A_DAY, 1) == pytest.approx(0.4)
+    assert least_tilt(s, 1, (0, 0, TICKS_A_DAY), 0) - least_tilt(s, 1, (0, 0, TICKS_A_DAY), 1) == pytest.approx(0.4)
+
+
+def test_a_part_of_a_day_exceeds_what_the_part_before_tells_as_often_as_the_budget_allows() -> None:
+    """Days drawn with an effect of their own and one of each half, against the growth that the second half needs."""
+    fleet, rng, days, noise, unknown, information = Fleet(FleetConfig(rate_bets()), 1), np.random.default_rng(21), *_DAY
+    s = fleet.state
+    s["busiest_day"][:], s["page_threshold"][:], s["days_weight"][:] = 1_000.0, 1e5, 10_000.0
+    s["noise"][:], s["margin"][:] = noise, 2.0 * math.hypot(noise, unknown)
+    s["weekday_margins"][:, 0] = 0.1, -0.1
+    part = noise / math.sqrt(2.0)
+    day = 0.1 + rng.normal(0.0, math.hypot(part, unknown), days)
+    first = day + rng.normal(0.0, math.hypot(part, information**-0.5), days)
+    second = day + rng.normal(0.0, part, days)
+    ticks = (TICKS_A_DAY // 2, TICKS_A_DAY // 2, TICKS_A_DAY - 1)
+
+    needed = np.array([least_tilt(s, 0, ticks, 0, (level, information)) for level in (0.0, 1.0)])
+    above = second > needed[0] + first * (needed[1] - needed[0])
+
+    assert np.mean(above) == pytest.approx(0.01, rel=0.15)
+    assert needed[0] < least_tilt(s, 0, ticks, 0)
+    assert least_tilt(s, 0, ticks, 0, (0.3, information)) > least_tilt(s, 0, ticks, 0, (0.0, information))
+    # Downwards the level of the part before counts with the other sign; on the next day it counts no more.
+    assert least_tilt(s, 0, ticks, 1, (0.3, information)) < least_tilt(s, 0, ticks, 1, (-0.3, information))
+    tomorrow = (ticks[0], ticks[1], TICKS_A_DAY + 1)
+    assert least_tilt(s, 0, tomorrow, 0, (0.3, information)) == least_tilt(s, 0, tomorrow, 0)
+
+
+def test_the_day_before_a_change_is_known_in_hours_with_a_baseline_only() -> None:
+    fleet, rng = Fleet(FleetConfig(rate_bets(), ring_buckets=64, ring_hours=64), 1), np.random.default_rng(22)
+    for i in range(5 * 24 + 12):
+        odds = 0.25 * math.exp(0.15 if i >= 24 * 4 else 0.0)
+        k = rng.binomial(2_000, odds / (1.0 + odds), 1)
+        tick = _MONDAY + 120 * i
+        fleet.fold(tick, np.stack([2_000.0 - k, k]), None, hour_of_week(tick, "UTC"))
+
+    friday = _MONDAY + 4 * TICKS_A_DAY
+    level, information = day_before(fleet, 0, friday + 10 * 120)
+    assert level == pytest.approx(0.15, abs=0.05)
+    assert information == pytest.approx(10 * 2_000 * 0.16, rel=0.1)
+    assert day_before(fleet, 0, friday) == (0.0, 0.0)
+    assert day_before(fleet, 0, friday + TICKS_A_DAY + 10 * 120) == (0.0, 0.0)  # a first Saturday
 
 
 @pytest.mark.parametrize(("level", "least", "most"), [(0.5, 0, 5), (1.5, 20, 25)])
