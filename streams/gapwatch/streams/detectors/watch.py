@@ -25,7 +25,7 @@ from gapwatch.streams.detectors.lifecycle import (
     is_carried,
 )
 from gapwatch.streams.detectors.margins.daily_noise import forget_today, start_noise
-from gapwatch.streams.detectors.margins.page_size import is_large
+from gapwatch.streams.detectors.pages.page_size import is_large
 from gapwatch.streams.detectors.recovery import STILL_MOVED, still_moved
 
 _TICKS_TO_A_QUESTION = 7 * TICKS_A_DAY

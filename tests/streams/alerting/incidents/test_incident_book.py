@@ -63,6 +63,17 @@ def test_a_metric_of_an_open_incident_stays_in_it_whenever_it_moves() -> None:
     assert one.join("a2", series("retrieve"), onset(1_000 + 3 * _HOUR), 1_010 + 3 * _HOUR) == first
 
 
+def test_a_metric_of_an_older_incident_joins_that_with_which_it_moved() -> None:
+    """Undecided traces of a metric since eight o'clock are another thing than a bad release at ten."""
+    one = book()
+    older = one.join("a1", series("answer", "rejected"), onset(1_000), 1_010)
+    release = one.join("a2", series("answer", "fallback"), onset(1_000 + 2 * _HOUR), 1_010 + 2 * _HOUR)
+
+    assert release != older
+    assert one.join("a3", series("answer", "rejected"), onset(1_002 + 2 * _HOUR), 1_020 + 2 * _HOUR) == release
+    assert one.join("a4", series("check"), onset(1_004 + 2 * _HOUR), 1_030 + 2 * _HOUR) == release
+
+
 def test_components_without_a_way_between_them_are_two_incidents() -> None:
     one = book()
     first = one.join("a1", series("retrieve"), onset(1_000), 1_010)

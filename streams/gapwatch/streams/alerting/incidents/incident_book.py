@@ -74,9 +74,9 @@ class IncidentBook:
     def join(self, alert_id: str, series: SeriesKey, onset: Onset, tick: int) -> str:
         """Return the id of the incident of a new alert: the first one that it belongs to, or a new one.
 
-        An alert belongs to an open incident of its pipeline and environment if its series is a member already, or if
-        its change may have begun together with that of a member, unless the graph has no way between the components.
-        An incident that ended within the last hour opens again where one of its series moves again.
+        An alert belongs to an open incident of its pipeline and environment if its change may have begun together with
+        that of a member, unless the graph has no way between the components; else to one of which its series is a
+        member already. An incident that ended within the last hour opens again where one of its series moves again.
 
         Args:
             alert_id: Id of the new alert.
@@ -86,15 +86,14 @@ class IncidentBook:
         """
         self._forget(tick)
         member = IncidentMember(alert_id, series, onset)
-        found = next((i for i, members in self._members.items() if self._belongs(member, members)), None)
-        incident_id = found or incident_id_of(alert_id)
+        moved = (i for i, members in self._members.items() if self._moved_together(member, members))
+        again = (i for i, members in self._members.items() if any(one.series == series for one in members))
+        incident_id = next(moved, None) or next(again, None) or incident_id_of(alert_id)
         self._members.setdefault(incident_id, []).append(member)
         return incident_id
 
-    def _belongs(self, member: IncidentMember, members: list[IncidentMember]) -> bool:
+    def _moved_together(self, member: IncidentMember, members: list[IncidentMember]) -> bool:
         series = member.series
-        if any(one.series == series for one in members):
-            return True
         if (members[0].series.pipeline, members[0].series.environment) != (series.pipeline, series.environment):
             return False
         if all(one.ended is not None for one in members):

@@ -7,7 +7,7 @@ from gapwatch.streams.detectors.change_point import day_before
 from gapwatch.streams.detectors.contexts import TICKS_AN_HOUR
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.margins.min_change import gap_of
-from gapwatch.streams.detectors.margins.page_growth import growth_of, least_tilt
+from gapwatch.streams.detectors.pages.page_growth import growth_of, least_tilt
 
 
 def is_large(fleet: Fleet, row: int, bucket: int, change: Change | None) -> bool:

@@ -15,7 +15,7 @@ from gapwatch.streams.detectors.contexts import TICKS_A_DAY, hour_of_week
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.lifecycle import Event
-from gapwatch.streams.detectors.margins.page_growth import growth_of, least_tilt, student_quantile
+from gapwatch.streams.detectors.pages.page_growth import growth_of, least_tilt, student_quantile
 from gapwatch.streams.detectors.watch import Transition, advance_phases
 from tests.depth import examples
 from tests.streams.detectors.builders import plain

@@ -1,0 +1,1 @@
+"""Pages: the size of a change that somebody is woken for."""
