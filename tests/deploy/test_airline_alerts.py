@@ -85,12 +85,20 @@ def test_a_fallback_that_shifts_pages_because_a_fact_says_that_it_is_worse(tmp_p
     assert "tier" not in shares, "the metric counts a tier, so a tier is no cause of it"
 
 
-def test_the_good_releases_raise_nothing_before(alerts: list[StoredAlert]) -> None:
-    assert [a.row.metric for a in alerts if a.row.found_at < RELEASED] == []
+def test_the_good_releases_raise_nothing_before_but_what_they_leave_undecided(alerts: list[StoredAlert]) -> None:
+    """The recordings of the third and fourth release hold no cost or no rejected replies."""
+    before = [a for a in alerts if a.row.found_at < RELEASED]
+
+    assert {a.facts.kind for a in before} <= {"unknown"}
+    assert {a.row.metric for a in before} <= {"agent_cost", "rejected_reply_rate"}
+    assert "page" not in {a.row.severity for a in before}
 
 
-def test_all_of_it_is_one_incident(alerts: list[StoredAlert]) -> None:
-    assert len({a.row.incident_id for a in alerts if a.row.state == "open"}) == 1
+def test_all_that_moved_with_the_bad_release_is_one_incident(alerts: list[StoredAlert]) -> None:
+    since = [a for a in alerts if a.row.state == "open" and a.row.found_at >= RELEASED]
+
+    assert len(since) >= 3
+    assert len({a.row.incident_id for a in since}) == 1
 
 
 def test_good_releases_alone_raise_nothing_but_what_they_leave_undecided(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_the_report_begins_with_its_conclusion_and_shows_what_is_broken_or_moved
     assert "fallback_rate of agent: " in whats["What"] and "of the traces fail" in whats["What"]
     assert "2026-03-02 10:0" in whats["When"]
     assert "release qwen2.5-7b: 100% of the excess, first seen at" in whats["Why"]
-    assert "1 page open at the end of the traces: an incident of " in said
+    assert "1 page and 1 ticket open at the end of the traces: 2 incidents of " in " ".join(said.split())
     # The bad release came after 140 minutes, at 10:00.
     assert re.search(r"at 10:\d\d:\d\dZ, at most \d+ minutes after it, by event time", whats["Found"])
 
