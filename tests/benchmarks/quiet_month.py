@@ -90,14 +90,21 @@ def rates_of(series: int) -> Floats:
     return np.exp(np.linspace(np.log(0.01), np.log(0.3), series))
 
 
-def live(life: Life, series: int, seed: int) -> Told:
-    """Fold the life of many series through a fleet, from the first trace on, and count what is told."""
+def live(life: Life, series: int, seed: int, sharing: int | None = None) -> Told:
+    """Fold the life of many series through a fleet, from the first trace on, and count what is told.
+
+    Args:
+        life: What the traffic does.
+        series: Number of series.
+        seed: Seed of the generator.
+        sharing: Number of series that share the budget, where it is another one.
+    """
     fleet = Fleet(FleetConfig(rate_bets()), series)
     s = fleet.state
     s["bad_side"][:] = 1
     units = 30.0 * life.traces
-    s["ticket_threshold"][:] = threshold(units, series, TICKETS)
-    s["page_threshold"][:] = threshold(units, series, PAGES)
+    s["ticket_threshold"][:] = threshold(units, sharing or series, TICKETS)
+    s["page_threshold"][:] = threshold(units, sharing or series, PAGES)
     rng, base = np.random.default_rng(seed), rates_of(series)
     events: Counter[str] = Counter()
     first = np.full(series, np.inf)
@@ -141,6 +148,22 @@ def quiet(series: int, names: list[str], seed: int, begins: int, volumes: list[i
     return within
 
 
+def crowds(series: int, names: list[str], seed: int, begins: int, volumes: list[int]) -> None:
+    """Print the alerts of quiet months of 1, 50 and 500 series that share the budget, from simulated ones."""
+    for name in names:
+        for traces in volumes:
+            for sharing in (1, 50, 500):
+                told = live(replace(QUIET[name], traces=traces, begins=begins), series, seed, sharing)
+                tickets, pages = (n * sharing / series for n in told.alerts)
+                allowed = [n + 3.0 * (n * sharing / series) ** 0.5 for n in (TICKETS, PAGES)]
+                good = tickets <= allowed[0] and pages <= allowed[1]
+                print(
+                    f"{'met   ' if good else 'MISSED'} {name}, {traces:,} traces a day, {sharing} sharing the budget: "
+                    f"{tickets:.2f} tickets, {pages:.2f} pages a month ({told.alerts} of {series} series)",
+                    flush=True,
+                )
+
+
 def changes(series: int, seed: int) -> None:
     """Print the delay of real changes."""
     for factor, noise in CHANGES:
@@ -161,6 +184,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="40 series")
     parser.add_argument("--only", nargs="*", choices=sorted(QUIET), default=list(QUIET))
     parser.add_argument("--changes", action="store_true", help="the delays of real changes instead")
+    parser.add_argument("--crowds", action="store_true", help="the budget shared by 1, 50 and 500 series instead")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--begins", type=int, default=0, help="weekday of the first day, 0 for a Monday")
     parser.add_argument("--traces", type=int, nargs="*", default=[2_000, 20_000], help="traces of a weekday")
@@ -169,6 +193,9 @@ def main() -> int:
     series = 40 if chosen.quick else 200
     if chosen.changes:
         changes(series, chosen.seed)
+        return 0
+    if chosen.crowds:
+        crowds(series, chosen.only, chosen.seed, chosen.begins, chosen.traces)
         return 0
     within = quiet(series, chosen.only, chosen.seed, chosen.begins, chosen.traces)
     return 1 if not within and chosen.check else 0

@@ -71,3 +71,13 @@ def test_parts_of_units_take_gamma_functions() -> None:
 
     assert found[0] == pytest.approx(of_parts, abs=1e-11)
     assert found[1] == pytest.approx(math.log((3 * 4) * (3 * 4 * 5) / (6 * 7 * 8 * 9 * 10)), abs=1e-12)
+
+
+def test_a_law_that_is_known_to_a_million_million_units_does_not_overflow() -> None:
+    parameters = np.array([1e-3, 1e12])[:, None, None]
+    counts = np.array([29.0, 1.0])[:, None, None]
+    each = [(1e-3 + j) / (1e12 + 1e-3 + j) for j in range(29)]
+
+    found = log_polya(parameters, counts)
+
+    assert found[0, 0] == pytest.approx(sum(math.log(p) for p in each), rel=1e-6)

@@ -18,6 +18,9 @@ _NOTHING = 1e-300
 # Units of a bucket whose probability is a product of so many factors. With more, parameters of 1e9 overflow, and the
 # series of the Gamma function is cheaper.
 _FEW = 30.0
+# Sum of parameters up to which thirty factors do not overflow: an hour of a series that never or always fails is known
+# so well that it has more.
+_MOST_PARAMETER = 1e9
 
 
 def _tail(x: Floats) -> Floats:
@@ -71,7 +74,7 @@ def log_gamma_excess(a: Floats, k: Floats) -> Floats:
 def log_polya(parameters: Floats, counts: Floats) -> Floats:
     """Return ln of the Dirichlet-multinomial probability of an ordered bucket.
 
-    Buckets of up to thirty whole units are computed as the product over their units, (p + j) / (T + j), which is exact
+    Buckets of up to thirty whole units, with parameters up to a thousand million, are computed as the product over their units, (p + j) / (T + j), which is exact
     and costs a quarter of Gamma functions; all others, such as means of sessions, by `log_gamma_excess`. A series is
     computed in the same way whatever the others are.
 
@@ -87,6 +90,7 @@ def log_polya(parameters: Floats, counts: Floats) -> Floats:
     """
     total, units = add_up(parameters), add_up(counts)
     is_few = (units <= _FEW).all(axis=0) & (counts == np.floor(counts)).all(axis=(0, 1))
+    is_few &= (total <= _MOST_PARAMETER).all(axis=0)
     if is_few.all():
         return _log_product(parameters, counts, total, units)
     result: Floats = np.empty(total.shape)
