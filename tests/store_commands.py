@@ -19,10 +19,16 @@ READING: list[list[str]] = [
     ["history", "SELECT metric, rate FROM rates ORDER BY ALL", "--format", "csv"],
     ["history", "SELECT no_such_column FROM gaps"],
     ["judge", "agreement"],
+    ["issue", "list"],
+    ["issue", "show", "no-such-issue"],
+    ["triage", "list"],
     ["judge", "rerun", "no/such/row", "--show"],
 ]
 #: Commands of which both forms answer differently, or that open the file itself.
-APART = ("snapshot", "export", "judge run", "judge reproducibility", "migrate", "serve")
+APART = (
+    "snapshot", "export", "judge run", "judge reproducibility", "migrate", "serve", "issue new", "issue import",
+    "issue export",
+)  # fmt: skip
 #: Decisions that may be made again. ALERT and ROW stand for an alert and a row.
 DECIDING: list[list[str]] = [
     ["ack", "ALERT", "--by", "maria"],
@@ -33,4 +39,10 @@ DECIDING: list[list[str]] = [
     ["accept", "no-such-alert", "--by", "maria"],
     ["judge", "retry", "--where", "reason=no_such_reason", "--by", "maria"],
     ["feedback", "/dev/null"],
+    ["issue", "set", "no-such-issue", "--status", "open", "--by", "maria"],
+    ["issue", "add-test", "no-such-issue", "--input", "x", "--by", "maria"],
+    ["issue", "from-trace", "no-such-trace", "--by", "maria"],
+    ["triage", "make", "row:no-such-trace", "--by", "maria"],
+    ["triage", "join", "row:no-such-trace", "no-such-issue", "--by", "maria"],
+    ["triage", "drop", "row:no-such-trace", "--why", "noise", "--by", "maria"],
 ]

@@ -82,7 +82,9 @@ def test_every_command_on_a_store_takes_an_address() -> None:
         for name, command in all_commands()
         if any(param.name == "store" and type(param.type).__name__ == "_StoreType" for param in command.params)
     }
-    tried = {" ".join(words[:2]) if words[0] == "judge" else words[0] for words in [*READING, *DECIDING]}
+    tried = {
+        " ".join(words[:2]) if words[0] in ("judge", "issue", "triage") else words[0] for words in [*READING, *DECIDING]
+    }
     assert found == (tried | set(APART)) & found
     assert {"rates", "gaps", "alerts", "explain", "ack", "snapshot", "judge agreement", "override"} <= found
 

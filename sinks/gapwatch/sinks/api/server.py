@@ -39,6 +39,7 @@ from gapwatch.sinks.api.sessions import Sessions
 from gapwatch.sinks.api.site import HttpSite, json_answer, metrics_answer
 from gapwatch.sinks.api.snapshots import LiveSnapshots
 from gapwatch.sinks.api.token_attempts import TokenAttempts
+from gapwatch.sinks.issues.records import record_reader
 from gapwatch.sinks.metrics.health import RunHealth
 from gapwatch.sinks.metrics.live_metrics import LiveMetrics
 from gapwatch.sinks.store.decisions import Annotation, Decisions, HumanDecision
@@ -91,7 +92,7 @@ class ApiServer:
         self._finished_lane = finished_lane
         self._alert_page = alert_page
         self.options = options or ApiOptions()
-        self._readers = {"/v1/annotations": _read_annotation, **(readers or {})}
+        self._readers = {"/v1/annotations": _read_annotation, **record_reader(), **(readers or {})}
         self._store_path, self._cursor = store.path, store.cursor
         self._metrics, self._health, self._decisions = metrics, health, decisions
         self._queries: LiveQueries | None = None

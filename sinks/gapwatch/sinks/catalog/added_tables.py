@@ -15,7 +15,26 @@ FEEDBACK_TABLES = (
         source_partition INTEGER, source_offset BIGINT, pipeline VARCHAR, environment VARCHAR, "release" VARCHAR,
         kept_at TIMESTAMP)""",
 )
-ADDED_TABLES = (*FEEDBACK_TABLES,)
+#: Issues and tests: one row for each version. Decisions of triage. Runs of tests and their verdicts.
+ISSUE_TABLES = (
+    """CREATE TABLE issues (seq BIGINT, issue_id VARCHAR, title VARCHAR, description VARCHAR, status VARCHAR,
+        domain VARCHAR, tags JSON, template BIGINT, guideline VARCHAR, metric VARCHAR, "by" VARCHAR, "at" TIMESTAMP,
+        why VARCHAR)""",
+    """CREATE TABLE issue_tests (seq BIGINT, test_id VARCHAR, issue_id VARCHAR, inputs JSON, reference VARCHAR,
+        template BIGINT, guideline VARCHAR, origin VARCHAR, is_active BOOLEAN, "by" VARCHAR, "at" TIMESTAMP,
+        why VARCHAR)""",
+    """CREATE TABLE triage (seq BIGINT, kind VARCHAR, item VARCHAR, decision VARCHAR, issue_id VARCHAR,
+        "by" VARCHAR, "at" TIMESTAMP, why VARCHAR)""",
+    """CREATE TABLE test_runs (seq BIGINT, run_id VARCHAR, model VARCHAR, judges JSON, tests JSON, settings JSON,
+        "by" VARCHAR, "at" TIMESTAMP)""",
+    """CREATE TABLE test_results (seq BIGINT, run_id VARCHAR, test_id VARCHAR, issue_id VARCHAR, test_sha VARCHAR,
+        output VARCHAR, error VARCHAR, seconds DOUBLE, "at" TIMESTAMP)""",
+    """CREATE TABLE test_verdicts (seq BIGINT, run_id VARCHAR, test_id VARCHAR, judge VARCHAR, outcome VARCHAR,
+        score DOUBLE, justification VARCHAR, reason VARCHAR, "at" TIMESTAMP)""",
+    """CREATE TABLE test_overrides (seq BIGINT, run_id VARCHAR, test_id VARCHAR, outcome VARCHAR, "by" VARCHAR,
+        "at" TIMESTAMP, why VARCHAR)""",
+)
+ADDED_TABLES = (*FEEDBACK_TABLES, *ISSUE_TABLES)
 #: Columns that were added to `internal.trace_ids`.
 _TRACE_COLUMNS = (("source_offset", "BIGINT"), ("environment", "VARCHAR"), ("release", "VARCHAR"))
 

@@ -20,6 +20,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "gaps": Command("Show the rows that failed, or one trace in full.", "gapwatch.sinks.commands.gaps:gaps_command"),
     "history": Command("Run a SQL query on a store, read-only.", "gapwatch.sinks.commands.history:history_command"),
+    "issue": Command("Keep issues and their tests.", "gapwatch.sinks.commands.issue:issue_command"),
     "ledger": Command(
         "Check that every consumed record is accounted for.", "gapwatch.sinks.commands.ledger:ledger_command"
     ),
@@ -29,4 +30,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "rates": Command("Show failure rates with 95 % intervals.", "gapwatch.sinks.commands.rates:rates_command"),
     "snapshot": Command("Write all tables as Parquet files.", "gapwatch.sinks.commands.snapshot:snapshot_command"),
+    "triage": Command(
+        "Decide on feedback, failing traces and alerts.", "gapwatch.sinks.commands.triage:triage_command"
+    ),
 }

@@ -33,7 +33,8 @@ _READER_SECONDS = 2.0
 _REPLACING_SECONDS = 0.5
 
 _NUMBERED_TABLES = (
-    "alerts", "shifts", "internal.outbox", "internal.detector_snapshots", "feedback", "feedback_joins",
+    "alerts", "shifts", "internal.outbox", "internal.detector_snapshots", "feedback", "feedback_joins", "issues",
+    "issue_tests", "triage", "test_runs", "test_results", "test_verdicts", "test_overrides",
 )  # fmt: skip
 
 

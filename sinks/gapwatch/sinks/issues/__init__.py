@@ -1,0 +1,1 @@
+"""Issues and their tests: append-only records of people's decisions, read, written and triaged."""
