@@ -125,8 +125,8 @@ def take_names(components: list[ComponentDraft], instrumentation: Instrumentatio
     owner = {symbol: c for c in components for symbol in c.symbols}
     literals: dict[str, dict[str, bool]] = {}
     for span in instrumentation.spans:
-        if span.kind == "tool" and not span.is_native:
-            continue  # A tool is a part of its agent.
+        if (span.kind == "tool" and not span.is_native) or span.library == "span_recording":
+            continue  # A tool is a part of its agent; and names that a patch wrote come from the code.
         if (component := owner.get(span.symbol)) is not None and "*" not in span.literal:
             literals.setdefault(component.id, {})[span.literal] = span.is_native
     used = {c.id for c in components}

@@ -156,12 +156,7 @@ def _print(data: Any) -> None:
     metavar="YAML",
     help="File with your answers. Default: facts.yaml in the folder of --out, if it exists.",
 )
-@click.option(
-    "--pipeline",
-    default=None,
-    metavar="NAME",
-    help="Pipeline name in the records. Default: the folder's name.",
-)
+@click.option("--pipeline", default=None, metavar="NAME", help="Pipeline name in the records; else the folder's name.")
 @click.option(
     "--version",
     "number",
@@ -172,10 +167,7 @@ def _print(data: Any) -> None:
     help="Version of the portfolio, counted by you.",
 )
 @click.option(
-    "--judge-model",
-    default=None,
-    metavar="VENDOR/NAME",
-    help="Model that may judge; without it judges stay in the report and are not exported.",
+    "--judge-model", default=None, metavar="VENDOR/NAME", help="Model that may judge; without it none is exported."
 )
 @click.option(
     "--catalog",
@@ -186,6 +178,14 @@ def _print(data: Any) -> None:
 )
 @click.option(
     "--all", "takes_all", is_flag=True, help="Keep every metric that passed the critic; leave none on the shelf."
+)
+@click.option(
+    "--instrument",
+    "patch_folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Folder for instrument.patch, which makes the program emit the missing spans; apply it with git apply.",
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
 @_QUIET
@@ -199,6 +199,7 @@ def portfolio_command(
     judge_model: str | None,
     catalog: Path | None,
     takes_all: bool,
+    patch_folder: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -216,6 +217,12 @@ def portfolio_command(
     )
     written = write_design(made, out, pipeline, number)
     write_store(made, out / "design.duckdb")
+    if patch_folder is not None:
+        from gapwatch.design.emission.patch import patch_program
+
+        told = patch_program(made.root, made.planned, patch_folder)
+        if not quiet:
+            click.echo(told, err=True)
     if as_json:
         _print({"version": made.version, "files": [str(p) for p in [*written, out / "design.duckdb"]], **summary(made)})
     elif not quiet:

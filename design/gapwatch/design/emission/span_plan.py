@@ -36,7 +36,8 @@ class SpanMark:
 
     Attributes:
         line: The line.
-        action: `set` a value; `add` one to a number; `text`: the first argument of the call at this line.
+        action: `set` a value; `add` one to a number; `text`: the first argument of the call at this line; `reply`: its
+            result, as a model's reply.
         field: Field of the span, without `attributes.`.
         value: The value that is set.
     """
@@ -193,6 +194,8 @@ class _Planner:
                 reason = makers[name]()
             elif name in _OF_REPLY:
                 made.reads_reply = True
+                for hit in self._hits("calls_llm", "direct"):
+                    self._mark(hit.symbol, hit.line, "reply", "reply")
             elif name == "attributes.retrieved_count":
                 made.start["retrieved_count"] = "of_result"
             elif name == "attributes.rows_written":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gapwatch.design.instrumentation.imported_names import ImportedNames
 from gapwatch.design.instrumentation.span_ways import SpanWay, SpanWays
-from gapwatch.design.patterns.code_walk import keyword, text_of
+from gapwatch.design.patterns.code_walk import callee_text, keyword, text_of
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
@@ -22,6 +22,7 @@ from gapwatch.design.source.ir import (
     is_subscript,
     is_text,
     items_of,
+    keywords_of,
     line_or,
     member_of,
     name_of,
@@ -39,6 +40,10 @@ _MOST_CHARACTERS = 120
 #: Members of a span of Gapwatch's publisher that a program assigns, and what a call of `set_usage` gives.
 _NATIVE_FIELDS = {"input": "input", "output": "output", "model": "model", "tier": "tier"}
 _USAGE = ("usage.input_tokens", "usage.output_tokens", "usage.cost_usd")
+#: Arguments of its decorator that are no notes.
+_NO_NOTES = ("name", "component", "kind", "is_there")
+#: What the module `span_recording` reads from a model's reply.
+_REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "attributes.finish_reason")
 #: What a decorator of Gapwatch's publisher records by itself.
 _NATIVE_DECORATOR = ("input", "output", "model", "usage.input_tokens", "usage.output_tokens")
 
@@ -100,6 +105,9 @@ def _decorated(subject: Subject, names: ImportedNames, ways: SpanWays) -> Iterat
         if literal:
             span = _span(way, subject, decorator, callee, literal, subject.symbol, ways)
             fields = (*span.fields, *_NATIVE_DECORATOR) if way.is_native else span.fields
+            if way.library == "span_recording" and is_call(decorator):
+                given = [name for name, _ in keywords_of(decorator) if name and name not in _NO_NOTES]
+                fields = (*fields, *(field for name in given for field in _noted(name)))
             place = CodePlace(span.place.path, line_or(decorator, subject.ir.line))
             yield replace(span, fields=fields, place=place, is_current=way.is_current)
 
@@ -227,6 +235,13 @@ def _handed(subject: Subject, call: Expr, handed: Expr) -> str | None:
     return None
 
 
+def _noted(name: str) -> tuple[str, ...]:
+    """Return the fields that a note of the module `span_recording` gives."""
+    if name == "attempts":
+        return "attributes.retry_count", "attributes.retry_outcome"
+    return (name,) if name == "tier" else (f"attributes.{name}",)
+
+
 def _attributes_set(subject: Subject, ways: SpanWays) -> list[str]:
     """Return the fields that a function gives its span by hand."""
     found: dict[str, None] = {}
@@ -238,6 +253,10 @@ def _attributes_set(subject: Subject, ways: SpanWays) -> list[str]:
             for name, _ in pairs_in(given[0]):
                 if name is not None and is_text(name):
                     found[ways.field(str(constant_of(name)))] = None
+        elif callee_text(call).startswith("span_recording.") and last == "reply":
+            found.update(dict.fromkeys(_REPLY))
+        elif callee_text(call).startswith("span_recording.") and given and is_text(given[0]):
+            found.update(dict.fromkeys(_noted(str(constant_of(given[0])))))
         elif last == "set_usage":
             found.update(dict.fromkeys(_USAGE))
     opened = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from gapwatch.design.emission.patch import make_patch
 from gapwatch.design.metrics.spans import VALUES
 from gapwatch.design.reports.document import Block, Code, Codes, Fold, Heading, Inline, Paragraph, Table, Words
 from gapwatch.design.reports.summary import begin_with, spans_in_order
@@ -14,6 +15,8 @@ from gapwatch.design.stage import Design
 _MOST_SPANS = 60
 #: Reasons that are shown of a metric that today's spans do not answer.
 _MOST_REASONS = 3
+#: Lines to write that the report lists; a patch holds all.
+_MOST_LINES = 80
 
 
 def present_section(design: Design) -> Iterator[Block]:
@@ -91,9 +94,35 @@ def points_section(design: Design) -> Iterator[Block]:
             ],
             "points",
         )
+    yield from _code(design)
     used = {f for p in design.points for f in p.fields}
     yield _title("Values of the fields", 3)
     yield _table(("field", "value"), [(Code(f), value) for f, value in VALUES.items() if f in used])
+
+
+def _code(design: Design) -> Iterator[Block]:
+    """Yield the lines that emit the spans with plain OpenTelemetry, and what they cannot know."""
+    patch = make_patch(design.root, design.planned)
+    rows: list[tuple[Inline | Words, ...]] = [
+        (Code(f"{i.path}:{i.line}"), Code(i.text.strip())) for i in patch.insertions[:_MOST_LINES]
+    ]
+    by_hand = [
+        (f"{p.path}:{p.function.line}", name, reason) for p in design.planned for name, reason in p.by_hand.items()
+    ]
+    if rows:
+        yield _title("Code to write", 3)
+        run = Code("gapwatch instrument -- python app.py")
+        write = Code("gapwatch design REPO --instrument DIR")
+        words: Words = ("Each line stands above the named one. ", write, " writes them as a patch, with the module ")
+        words += (Code("span_recording"), " that they import; ", run, " emits the same spans without them.")
+        yield Paragraph(words, "sub")
+        yield _table(("above", "line"), rows, "points")
+        if len(patch.insertions) > _MOST_LINES:
+            yield Paragraph((f"And {len(patch.insertions) - _MOST_LINES} more: the patch has them.",))
+    if by_hand or patch.left_out:
+        yield _title("Fields that only you can write", 3)
+        left = [*((at, f"{name}: {reason}") for at, name, reason in by_hand), *patch.left_out]
+        yield _table(("at", "why"), [(Code(at), why) for at, why in left])
 
 
 def _title(text: str, level: int = 2) -> Heading:

@@ -268,7 +268,7 @@ class CodeEvents:
             target = _Target(code, what, span, is_stream=bool(code.co_flags & _GENERATORS))
             if function.get("marks") and self._is_unchanged(end, path):
                 for mark in function["marks"]:
-                    if mark[1] != "text":
+                    if mark[1] in ("add", "set"):
                         target.marks.setdefault(mark[0], []).append(mark)
                 target.texts = _call_offsets(code, {m[0]: m[2] for m in function["marks"] if m[1] == "text"})
             events = _monitoring.events

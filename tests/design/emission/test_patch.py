@@ -1,0 +1,207 @@
+"""`gapwatch design REPO --instrument DIR`: a patch with plain OpenTelemetry, and the spans of the patched program."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gapwatch.design.commands.design import design as design_group
+from gapwatch.design.emission.patch import make_patch
+from gapwatch.design.emission.span_plan import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.emission.watched_programs import Collector, collector, program_environment
+from tests.design.rag_run import APP
+from tests.design.source_tree import write_tree
+
+
+def _applied(repository: Path, folder: Path) -> Path:
+    """Copy a repository, design it by the command, and apply the patch."""
+    copy = folder / repository.name
+    shutil.copytree(repository, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    _apply(copy, folder)
+    return copy
+
+
+def _apply(copy: Path, folder: Path) -> None:
+    arguments = [str(copy), "--out", str(folder / "d"), "--instrument", str(folder / "p"), "--quiet"]
+    result = CliRunner().invoke(design_group, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    # Outside of a repository `git apply` works on the folder; --unsafe-paths is not needed.
+    subprocess.run(["git", "apply", str(folder / "p/instrument.patch")], cwd=copy, check=True, timeout=20)
+
+
+def _run(source: str, folder: Path) -> Collector:
+    """Run a program with the OpenTelemetry SDK set up as its documentation says."""
+    setup = (
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
+        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\n"
+        "trace.set_tracer_provider(TracerProvider())\n"
+        "trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))\n"
+    )
+    with collector() as found:
+        environment = program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
+        environment["PYTHONPATH"] = f"{folder}:{environment['PYTHONPATH']}"
+        ran = subprocess.run(
+            [sys.executable, "-c", setup + source],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+    return found
+
+
+PROGRAM = {
+    "shop/__init__.py": "",
+    "shop/service.py": (
+        '"""Answers."""\n\nfrom __future__ import annotations\n\nimport functools\nimport json\n\n'
+        "from openai import OpenAI\n\nfrom shop.reading import read\n\n\n"
+        "def kept(f):\n    @functools.wraps(f)\n    def run(*a):\n        return f(*a)\n    return run\n\n\n"
+        "class Answerer:\n"
+        "    def __init__(self):\n        self.client = OpenAI(api_key='k')\n\n"
+        "    @kept\n"
+        "    def ask(self, question: str) -> str:\n"
+        "        for attempt in range(3):\n"
+        "            try:\n"
+        "                reply = self.client.chat.completions.create(model='m', messages=[question])\n"
+        "                return reply.choices[0].message.content\n"
+        "            except TimeoutError:\n"
+        "                continue\n"
+        "        return ''\n\n"
+        "    def answer(self, question: str) -> dict:\n"
+        "        text = self.ask(question)\n"
+        "        return read(text)\n"
+    ),
+    "shop/reading.py": (
+        "import json\r\n\r\n\r\ndef note(text):\r\n    return text\r\n\r\n\r\n"
+        "def read(text):\r\n    try:\r\n        return json.loads(text)\r\n    except ValueError:\r\n        pass\r\n"
+        "    return {}"
+    ),
+}
+
+
+def test_a_patched_program_parses_runs_and_sends_the_spans_that_the_portfolio_expects(tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", PROGRAM)
+    before = run_design(scan_repository(copy))
+    _apply(copy, tmp_path)
+
+    for path in copy.rglob("*.py"):
+        ast.parse(path.read_text())
+    assert (copy / "shop/span_recording.py").read_text().count("gapwatch.design") == 0
+    found = _run(
+        "from types import SimpleNamespace as N\n"
+        "import sys\n"
+        "turns = []\n"
+        "def create(**given):\n"
+        "    turns.append(1)\n"
+        "    if len(turns) == 1: raise TimeoutError\n"
+        "    return N(choices=[N(message=N(content='no json'), finish_reason='stop')])\n"
+        "client = N(chat=N(completions=N(create=create)))\n"
+        "sys.modules['openai'] = N(OpenAI=lambda api_key: client)\n"
+        "from shop.service import Answerer\n"
+        "assert Answerer().answer('q') == {}\n",
+        copy,
+    )
+
+    (ask,) = found.named("Answerer.ask")
+    assert (ask.attributes["retry_count"], ask.attributes["retry_outcome"]) == (1, "recovered")
+    assert ask.attributes["input.value"] == '{"question": "q"}'
+    assert ask.attributes["output.value"] == "no json"
+    (read,) = found.named("read")
+    assert (read.attributes["swallowed_errors"], read.attributes["parsed_text"]) == (1, "no json")
+    assert {p.span for p in before.planned} >= {s.name for s in found.spans}
+
+
+def test_a_patched_program_is_asked_for_no_span_again(tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", PROGRAM)
+    before = run_design(scan_repository(copy))
+    _apply(copy, tmp_path)
+    left = run_design(scan_repository(copy))
+
+    by_hand = {name for p in before.planned for name in p.by_hand}
+    asked = {m.name for m in before.metrics if m.is_exported and m.claim["form"] != "ratio"}
+    answered = {m.name for m in left.metrics if m.is_answered == "yes"}
+    assert not by_hand
+    assert asked - answered <= {"answerer_model_cost"}, "no reply of this client says a price"
+    assert {c.id for c in left.architecture.components} == {c.id for c in before.architecture.components}
+
+
+def test_the_whole_service_is_patched_and_works(tmp_path: Path) -> None:
+    copy = _applied(APP, tmp_path)
+
+    found = _run(
+        "import sys\nsys.path.insert(0, '..')\n"
+        "from rag_app.service import QuestionService\n"
+        "from rag_app.retrieval import Passage, PassageIndex\n"
+        "from rag_app.store import AnswerStore\n"
+        "index = PassageIndex()\nindex.add(Passage('a', 'customers return goods'))\n"
+        "service = QuestionService('http://127.0.0.1:9', index, AnswerStore())\n"
+        "try:\n    service.ask('return goods')\nexcept Exception as error:\n    print(error)\n",
+        copy,
+    )
+
+    (retrieved,) = found.named("PassageIndex.retrieve")
+    assert retrieved.attributes["retrieved_count"] == 1
+    (answer,) = found.named("Answerer.answer")
+    assert answer.is_error
+    assert (answer.attributes["fallback_depth"], answer.attributes["gapwatch.tier"]) == (1, "ask_small")
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "reason"),
+    [
+        ("def f(x):\n    try: return int(x)\n    except ValueError: return 0\n", 3, "no statement of its own"),
+        ("def f(x):\n    return json.loads(x.read())\n", 2, "has no name"),
+        ("def f(x:\n", 1, "cannot be read by this Python"),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_its_place(source: str, line: int, reason: str, tmp_path: Path) -> None:
+    write_tree(tmp_path, {"app.py": source})
+    action = "text" if "loads" in source else "add"
+    function = MarkedFunction("f", 1, [SpanMark(line, action, "swallowed_errors")])
+    made = make_patch(tmp_path, [PlannedSpan("c", "f", "chain", "app.py", "app.f", function)])
+
+    assert [why for _, why in made.left_out if reason in why], made.left_out
+
+
+def test_generators_and_coroutines_are_recorded_whole(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path,
+        {
+            "app.py": "async def wait(n):\n    return n\n\n\ndef give(n):\n    yield from 'ab'\n\n\n"
+            "async def give_async(n):\n    yield 'c'\n    yield 'd'\n"
+        },
+    )
+    plans = [
+        PlannedSpan("c", name, "chain", "app.py", name, MarkedFunction(name, 1), start={"stream_outcome": "of_stream"})
+        for name in ("give", "give_async")
+    ]
+    plans.append(PlannedSpan("c", "wait", "chain", "app.py", "wait", MarkedFunction("wait", 1)))
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, plans).text)
+    subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
+
+    found = _run(
+        "import asyncio, app\n"
+        "async def main():\n    assert [x async for x in app.give_async(1)] == ['c', 'd']\n"
+        "    return await app.wait(2)\n"
+        "assert asyncio.run(main()) == 2\nassert list(app.give(1)) == ['a', 'b']\n"
+        "g = app.give(2); next(g); g.close()\n",
+        tmp_path,
+    )
+
+    assert [s.attributes["output.value"] for s in found.named("give")[:1]] == ["ab"]
+    assert [s.attributes["stream_outcome"] for s in found.named("give")] == ["completed", "aborted"]
+    assert found.named("give_async")[0].attributes["output.value"] == "cd"
+    assert found.named("wait")[0].attributes["output.value"] == "2"
