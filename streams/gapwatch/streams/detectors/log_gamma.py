@@ -74,7 +74,7 @@ def log_gamma_excess(a: Floats, k: Floats) -> Floats:
 def log_polya(parameters: Floats, counts: Floats) -> Floats:
     """Return ln of the Dirichlet-multinomial probability of an ordered bucket.
 
-    Buckets of up to thirty whole units, with parameters up to a thousand million, are computed as the product over their
+    Buckets of up to thirty whole units, with parameters up to a thousand million, are the product over their
     units, (p + j) / (T + j), which is exact and costs a quarter of Gamma functions; all others, such as means of
     sessions, by `log_gamma_excess`. A series is computed in the same way whatever the others are.
 

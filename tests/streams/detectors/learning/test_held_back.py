@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gapwatch.streams.detectors.bets import rate_bets
 from gapwatch.streams.detectors.contexts import TICKS_A_DAY, TICKS_AN_HOUR, hour_of_week
 from gapwatch.streams.detectors.fleet import Fleet
+from gapwatch.streams.detectors.fleet_config import FleetConfig
 from gapwatch.streams.detectors.learning.held_back import LONGEST_HOLD, hold, release
 from gapwatch.streams.detectors.lifecycle import Event, Phase
 from gapwatch.streams.detectors.watch import advance_phases
@@ -80,3 +82,17 @@ def test_an_alert_takes_the_incident_out_of_the_baseline_once() -> None:
     pooled = fleet.state["pooled"][0]
     assert pooled.sum(axis=0) == pytest.approx(np.full(20, 6000.0), rel=0.02)
     assert pooled[1] / pooled.sum(axis=0) == pytest.approx(np.full(20, 0.1), abs=0.02)
+
+
+def test_a_bad_release_after_98_conversations_is_told_within_48() -> None:
+    """One conversation a minute, 5 % failing and then 45 %, with the configuration of a run."""
+    fleet, rng = rates(FleetConfig(rate_bets()), 20, 11_250.0), np.random.default_rng(4)
+    told: list[set[int]] = [set(), set()]
+    for i in range(146):
+        tick = _MONDAY + 2 * i
+        bad = (rng.random(20) < (0.05 if i < 98 else 0.45)).astype(np.float64)
+        fleet.fold(tick, np.stack([1.0 - bad, bad]), None, hour_of_week(tick, "UTC"))
+        told[i >= 98] |= {step.row for step in advance_phases(fleet, tick) if step.event is Event.TICKETED}
+
+    assert told[0] == set()
+    assert len(told[1]) >= 16
