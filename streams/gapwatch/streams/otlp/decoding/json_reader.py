@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from gapwatch.streams.otlp.decoding.raw_items import BlockCache, SplitPayload, UndecodableError
-from gapwatch.streams.otlp.decoding.span_record import MOST_DEPTH, SPAN_KINDS, LogEntry, SpanRecord, WantedKeys
+from gapwatch.streams.otlp.decoding.span_record import MOST_DEPTH, SPAN_KINDS, AttributeShapes, LogEntry, SpanRecord
 from gapwatch.streams.otlp.decoding.wire_format import add_log, add_span
 
 _RAW = msgspec.Raw
@@ -85,7 +85,7 @@ def _id(text: str | None) -> bytes:
         return (text or "").encode("utf-8", "replace")[:15] or b"?"
 
 
-def read_json_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
+def read_json_span(raw: bytes, shapes: AttributeShapes) -> SpanRecord:
     """Decode a span of JSON.
 
     Raises:
@@ -93,13 +93,13 @@ def read_json_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
     """
     span = _object(raw)
     try:
-        attributes: dict[str, Any] = {}
-        for pair in span.get("attributes") or ():
-            key = pair.get("key")
-            if not key:
-                raise UndecodableError("an attribute has no key")
-            if wanted[key]:
-                attributes[key] = _value(pair.get("value"), 0)
+        pairs = span.get("attributes") or ()
+        shape = shapes[tuple([pair.get("key") for pair in pairs])]
+        values: list[Any] = []
+        for index in shape.indices:
+            value = pairs[index].get("value")
+            text = value.get("stringValue") if value else None
+            values.append(text if type(text) is str and len(value) == 1 else _value(value, 0))
         events = [
             (str(event.get("name") or ""), _integer(event.get("timeUnixNano")), _attributes(event.get("attributes")))
             for event in span.get("events") or ()
@@ -114,7 +114,7 @@ def read_json_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
             str(span.get("spanId") or "").lower(), parent if len(parent) == 16 and parent.strip("0") else None,
             str(span.get("name") or ""), _kind(span.get("kind")), _integer(span.get("startTimeUnixNano")),
             _integer(span.get("endTimeUnixNano")), status.get("code") in (2, "STATUS_CODE_ERROR"),
-            str(status.get("message") or ""), attributes, events, links,
+            str(status.get("message") or ""), shape, values, events, links,
             _integer(span.get("droppedAttributesCount")), str(span.get("traceState") or ""),
         )  # fmt: skip
     except (AttributeError, TypeError):

@@ -14,7 +14,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
-from gapwatch.streams.otlp.decoding.span_record import MOST_DEPTH, LogEntry, SpanRecord, WantedKeys
+from gapwatch.streams.otlp.decoding.span_record import MOST_DEPTH, AttributeShapes, LogEntry, SpanRecord
 
 _NO_PARENT = bytes(8)
 
@@ -28,7 +28,7 @@ def parse_request(body: bytes, *, is_logs: bool) -> bool:
     return True
 
 
-def read_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
+def read_span(raw: bytes, shapes: AttributeShapes) -> SpanRecord:
     """Decode a span.
 
     Raises:
@@ -38,26 +38,26 @@ def read_span(raw: bytes, wanted: WantedKeys) -> SpanRecord:
         span = Span.FromString(raw)
     except DecodeError as error:
         raise UndecodableError(_reason(error)) from None
-    attributes: dict[str, Any] = {}
-    for pair in span.attributes:
-        key = pair.key
-        if wanted[key]:
-            value = pair.value
-            # Most values are texts or whole numbers.
-            attributes[key] = value.string_value or value.int_value or _value(value, 0)
-        elif not key:
-            raise UndecodableError("an attribute has no key")
+    pairs = list(span.attributes)
+    shape = shapes[tuple([pair.key for pair in pairs])]
+    values: list[Any] = []
+    for index in shape.indices:
+        value = pairs[index].value
+        # Most values are texts or whole numbers.
+        values.append(value.string_value or value.int_value or _value(value, 0))
     is_error, message = False, ""
     if span.HasField("status"):
         status = span.status
         is_error, message = status.code == 2, status.message
     parent = span.parent_span_id
+    events: Any = span.events
+    links: Any = span.links
     return SpanRecord(
         span.span_id.hex(), None if parent == _NO_PARENT or len(parent) != 8 else parent.hex(), span.name, span.kind,
-        span.start_time_unix_nano, span.end_time_unix_nano, is_error, message, attributes,
-        [(event.name, event.time_unix_nano, _attributes(event.attributes)) for event in span.events],
-        [(link.trace_id.hex(), link.span_id.hex()) for link in span.links], span.dropped_attributes_count,
-        span.trace_state,
+        span.start_time_unix_nano, span.end_time_unix_nano, is_error, message, shape, values,
+        [(event.name, event.time_unix_nano, _attributes(event.attributes)) for event in events] if events else (),
+        [(link.trace_id.hex(), link.span_id.hex()) for link in links] if links else (),
+        span.dropped_attributes_count, span.trace_state,
     )  # fmt: skip
 
 

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-#: Key of an attribute to whether it is read; a mapping that knows every key.
-WantedKeys = Mapping[str, bool]
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 #: Number of a span's kind to its name, by `trace.proto`.
 SPAN_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 #: Depth of a nested value, at most. A deeper one is absent.
 MOST_DEPTH = 32
+
+
+class AttributeShape(Protocol):
+    """Which attributes of spans with the same keys are read.
+
+    Attributes:
+        indices: Their positions.
+        keys: Their keys.
+    """
+
+    indices: tuple[int, ...]
+    keys: tuple[str, ...]
+
+
+class AttributeShapes(Protocol):
+    """Shapes by the keys of all attributes of a span."""
+
+    def __getitem__(self, keys: tuple[Any, ...], /) -> AttributeShape:
+        """Return a shape.
+
+        Raises:
+            UndecodableError: A key is empty, or no text.
+        """
+        ...
 
 
 class SpanRecord:
@@ -26,7 +47,8 @@ class SpanRecord:
         end: Nanoseconds since the epoch; 0 if unknown.
         is_error: Whether its status is an error.
         message: Text of its status.
-        attributes: The wanted ones: text, number, bool, list or dict; bytes as base64.
+        shape: Shape of its attributes.
+        values: Values of the attributes that the shape reads: text, number, bool, list or dict; bytes as base64.
         events: Name, nanoseconds and all attributes.
         links: Trace and span id of each link.
         dropped: Number of attributes that the SDK dropped.
@@ -34,8 +56,8 @@ class SpanRecord:
     """
 
     __slots__ = (
-        "attributes", "dropped", "end", "events", "is_error", "kind", "links", "message", "name", "parent_id",
-        "span_id", "start", "trace_state",
+        "dropped", "end", "events", "is_error", "kind", "links", "message", "name", "parent_id", "shape", "span_id",
+        "start", "trace_state", "values",
     )  # fmt: skip
 
     def __init__(
@@ -48,16 +70,22 @@ class SpanRecord:
         end: int,
         is_error: bool,
         message: str,
-        attributes: dict[str, Any],
-        events: list[tuple[str, int, dict[str, Any]]],
-        links: list[tuple[str, str]],
+        shape: Any,
+        values: list[Any],
+        events: Sequence[tuple[str, int, dict[str, Any]]],
+        links: Sequence[tuple[str, str]],
         dropped: int,
         trace_state: str,
     ) -> None:
         self.span_id, self.parent_id, self.name, self.kind = span_id, parent_id, name, kind
         self.start, self.end, self.is_error, self.message = start, end, is_error, message
-        self.attributes, self.events, self.links = attributes, events, links
+        self.shape, self.values, self.events, self.links = shape, values, events, links
         self.dropped, self.trace_state = dropped, trace_state
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes that are read, by their keys."""
+        return dict(zip(self.shape.keys, self.values, strict=True))
 
 
 class LogEntry:

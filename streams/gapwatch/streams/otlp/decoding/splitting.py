@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from gapwatch.streams.otlp.decoding.json_reader import (
     read_json_block,
@@ -12,7 +13,7 @@ from gapwatch.streams.otlp.decoding.json_reader import (
 )
 from gapwatch.streams.otlp.decoding.protobuf_reader import parse_request, read_block, read_log, read_span
 from gapwatch.streams.otlp.decoding.raw_items import BlockCache, RawLog, RawSpan, SplitPayload, UndecodableError
-from gapwatch.streams.otlp.decoding.span_record import LogEntry, SpanRecord, WantedKeys
+from gapwatch.streams.otlp.decoding.span_record import AttributeShapes, LogEntry, SpanRecord
 from gapwatch.streams.otlp.decoding.wire_format import split_message
 
 _PROTOBUF_BLOCKS, _JSON_BLOCKS = BlockCache(read_block), BlockCache(read_json_block)
@@ -68,18 +69,29 @@ def check_payload(body: bytes, *, is_json: bool, is_logs: bool) -> CheckedPayloa
     return CheckedPayload(len(reasons), reasons[0] if reasons else "")
 
 
-class _NoKeys(dict[str, bool]):
-    def __missing__(self, key: str) -> bool:
-        return False
+class _NoShape:
+    indices: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
-_NO_KEYS = _NoKeys()
+class _NoShapes:
+    """Shapes that read no attribute, for a look at the rest of a span."""
+
+    _none = _NoShape()
+
+    def __getitem__(self, keys: tuple[Any, ...], /) -> _NoShape:
+        if not all(isinstance(key, str) and key for key in keys):
+            raise UndecodableError("an attribute has no key")
+        return self._none
+
+
+_NO_SHAPES = _NoShapes()
 
 
 def _problem(item: RawSpan | RawLog) -> str | None:
     try:
         if isinstance(item, RawSpan):
-            decode_span(item, _NO_KEYS)
+            decode_span(item, _NO_SHAPES)
         else:
             decode_log(item)
     except UndecodableError as error:
@@ -90,18 +102,18 @@ def _problem(item: RawSpan | RawLog) -> str | None:
 def name_of_span(span: RawSpan) -> str:
     """Return the name of a span; empty where it cannot be decoded."""
     try:
-        return decode_span(span, _NO_KEYS).name
+        return decode_span(span, _NO_SHAPES).name
     except UndecodableError:
         return ""
 
 
-def decode_span(span: RawSpan, wanted: WantedKeys) -> SpanRecord:
-    """Decode a span with the wanted attributes.
+def decode_span(span: RawSpan, shapes: AttributeShapes) -> SpanRecord:
+    """Decode a span with the attributes that its shape reads.
 
     Raises:
         UndecodableError: It cannot be decoded.
     """
-    return read_json_span(span.raw, wanted) if span.is_json else read_span(span.raw, wanted)
+    return (read_json_span if span.is_json else read_span)(span.raw, shapes)
 
 
 def decode_log(log: RawLog) -> LogEntry:

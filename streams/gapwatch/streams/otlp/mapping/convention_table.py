@@ -59,7 +59,6 @@ class ConventionTable:
     Attributes:
         conventions: Names of the conventions, in their order.
         meanings: Meaning of a key.
-        wanted: Whether the attribute of a key is read.
         known_names: Names that `naming` has found, by what they depend on.
     """
 
@@ -89,7 +88,6 @@ class ConventionTable:
         self._marks = tuple(data["infrastructure"]["marks"])
         self._infrastructure = tuple(data["infrastructure"]["namespaces"])
         self.meanings: dict[str, KeyMeaning] = _Remembered(self._meaning)
-        self.wanted: dict[str, bool] = _Remembered(lambda key: self.meanings[key].wanted)
         names = data["names"]
         self.known_names: dict[Any, str | None] = _Bounded()
         self.is_client_name = _glob_test(names["client"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gapwatch.streams.otlp.mapping.json_text import listed, parsed
 
 
-def indexed_documents(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """Return documents from keys with numbers, such as `0.document.content`."""
+def indexed_documents(members: Sequence[str], values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return documents from the values of keys with numbers, such as `0.document.content`."""
     root: dict[str, dict[str, Any]] = {}
-    for path, value in members:
+    for path, value in zip(members, values, strict=True):
         number, _, key = path.partition(".")
         root.setdefault(number, {})[key.removeprefix("document.")] = value
     return [_document(document) for document in listed(root)]

@@ -43,10 +43,13 @@ def envelope_bytes(
     """
     last = _LAST_TIME if trace.arrived_at is None else int((trace.arrived_at + _DAY_SECONDS) * 1e9)
     first_to_last = [root, *(step for step in steps if step is not root)]
+    said = set().union(*[step.facts.found for step in steps])
     envelope: dict[str, Any] = {"trace_id": trace.trace_id.hex(), "pipeline": rules.pipeline}
-    _put(envelope, "environment", _of_resource(root, first_to_last, _ENVIRONMENT, "environment"))
-    _put(envelope, "release", _of_resource(root, first_to_last, _RELEASE, "release"))
-    _put(envelope, "session_id", _first(first_to_last, "session_id"))
+    resource = root.facts.resource
+    _put(envelope, "environment", _of_resource(resource, first_to_last, _ENVIRONMENT, "environment", said))
+    _put(envelope, "release", _of_resource(resource, first_to_last, _RELEASE, "release", said))
+    if "session_id" in said:
+        _put(envelope, "session_id", _first(first_to_last, "session_id"))
     is_whole = root.parent is None and not root.lost_parent
     if is_whole:
         _put(envelope, "started_at", _seconds(root.facts.record.start, last))
@@ -59,7 +62,7 @@ def envelope_bytes(
     probability = _probability(steps)
     if probability is not None:
         envelope["sampling_probability"] = probability
-    envelope["attributes"] = _trace_attributes(trace, steps, first_to_last, root, is_whole, rules)
+    envelope["attributes"] = _trace_attributes(trace, steps, first_to_last, root, is_whole, rules, said)
     envelope["spans"] = [_span(step, last, rules) for step in kept]
     return orjson.dumps(envelope, option=orjson.OPT_NON_STR_KEYS)
 
@@ -71,6 +74,7 @@ def _trace_attributes(
     root: TraceStep,
     is_whole: bool,
     rules: TraceRules,
+    said: set[str],
 ) -> dict[str, Any]:
     lost = [step for step in steps if step.lost_parent]
     # A caller outside of what is watched: its span never comes, and nothing is missing.
@@ -81,11 +85,11 @@ def _trace_attributes(
     }
     if is_whole or is_entry:
         found["root"] = clean_name(root.facts.record.name)
-    if (user := _first(first_to_last, "user_id")) is not None:
+    if "user_id" in said and (user := _first(first_to_last, "user_id")) is not None:
         found["user_id"] = user
-    services = list(dict.fromkeys(step.facts.service for step in first_to_last if step.facts.service))
-    if len(services) > 1:
-        found["services"] = sorted(services)
+    services = {step.facts.service for step in steps}
+    if len(services) > 1 and len(named := [one for one in services if one]) > 1:
+        found["services"] = sorted(named)
     for step in first_to_last:
         facts = step.facts
         if "metadata" in facts.found or facts.metadata:
@@ -95,7 +99,8 @@ def _trace_attributes(
                 if (flat := _flat(value)) is not None:
                     found[f"metadata.{key[:200]}"] = flat
             break
-    if (tags := next((s.facts.found["tags"] for s in first_to_last if "tags" in s.facts.found), None)) is not None:
+    if "tags" in said:
+        tags = next(step.facts.found["tags"] for step in first_to_last if "tags" in step.facts.found)
         found["tags"] = _flat(parsed(tags))
     if rules.picks:
         for step in first_to_last:
@@ -169,7 +174,8 @@ def _span(step: TraceStep, last: int, rules: TraceRules) -> dict[str, Any]:
         for field, reason in sorted(facts.absent.items()):
             attributes[f"absent.{field}"] = reason
     for key, value in facts.own.items():
-        if (flat := _flat(value)) is not None:
+        flat = value if type(value) is str and len(value) <= MOST_OWN_CHARACTERS else _flat(value)
+        if flat is not None:
             attributes.setdefault(key[:200], flat)
     if rules.picks:
         for name, value in rules.picked(step).items():
@@ -202,12 +208,14 @@ def _first(steps: Sequence[TraceStep], field: str) -> str | None:
     return None
 
 
-def _of_resource(root: TraceStep, steps: Sequence[TraceStep], keys: Sequence[str], field: str) -> str | None:
+def _of_resource(
+    resource: dict[str, Any], steps: Sequence[TraceStep], keys: Sequence[str], field: str, said: set[str]
+) -> str | None:
     for key in keys:
-        value = root.facts.resource.get(key)
+        value = resource.get(key)
         if isinstance(value, str) and value:
             return value[:MOST_OWN_CHARACTERS]
-    return _first(steps, field)
+    return _first(steps, field) if field in said else None
 
 
 def _flat(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -15,10 +14,12 @@ from gapwatch.streams.otlp.decoding.span_record import LogEntry
 from gapwatch.streams.otlp.decoding.splitting import decode_log, decode_span
 from gapwatch.streams.otlp.mapping.convention_table import ConventionTable, convention_table
 from gapwatch.streams.otlp.mapping.envelope_writer import envelope_bytes
+from gapwatch.streams.otlp.mapping.log_content import has_genai_content, join_content
 from gapwatch.streams.otlp.mapping.mapping_rules import MappingRules
 from gapwatch.streams.otlp.mapping.model_calls import settle_calls
 from gapwatch.streams.otlp.mapping.naming import clean_name, name_steps
-from gapwatch.streams.otlp.mapping.span_facts import SpanFacts, has_genai_content
+from gapwatch.streams.otlp.mapping.span_facts import SpanFacts
+from gapwatch.streams.otlp.mapping.span_shape import SpanShapes
 from gapwatch.streams.otlp.mapping.tiers import set_tiers
 from gapwatch.streams.otlp.mapping.trace_step import TraceStep, tree_of
 
@@ -38,7 +39,7 @@ class MappedTrace:
         orphaned: Number of log records whose span is not in the trace.
         foreign: Number of log records that no convention of models names.
         dead: Spans and log records that cannot be decoded.
-        conventions: Number of spans by convention.
+        conventions: Convention of each span.
     """
 
     envelope: bytes | None = None
@@ -48,7 +49,7 @@ class MappedTrace:
     orphaned: int = 0
     foreign: int = 0
     dead: list[DeadItem] = field(default_factory=list)
-    conventions: Counter[str] = field(default_factory=Counter)
+    conventions: list[str] = field(default_factory=list)
 
 
 class TraceMapper:
@@ -63,7 +64,7 @@ class TraceMapper:
         self.mappings = tuple(mappings)
         self._table = table or convention_table()
         self._rules = MappingRules(self.mappings)
-        self._wanted = self._rules.wanted(self._table)
+        self._shapes = SpanShapes(self._table, self._rules.picked_keys)
 
     @classmethod
     def of(cls, portfolios: Sequence[Portfolio]) -> TraceMapper:
@@ -90,7 +91,7 @@ class TraceMapper:
         steps = self.steps(list(facts.values()))
         root = _root(steps, self._rules)
         rules = self._rules.of_trace(root)
-        mapped.conventions = Counter([step.facts.convention or NO_CONVENTION for step in steps])
+        mapped.conventions = [step.facts.convention or NO_CONVENTION for step in steps]
         rules.set_components(steps)
         for step in steps:
             if isinstance(tier := step.facts.found.get("tier"), str):
@@ -119,13 +120,13 @@ class TraceMapper:
 
     def _facts(self, trace: RawTrace, mapped: MappedTrace) -> dict[str, SpanFacts]:
         facts: dict[str, SpanFacts] = {}
-        table, wanted = self._table, self._wanted
+        table, shapes = self._table, self._shapes
         block: RawBlock | None = None
         resource: dict[str, Any] = {}
         scope = service = ""
         for raw in trace.spans:
             try:
-                record = decode_span(raw, wanted)
+                record = decode_span(raw, shapes)
             except UndecodableError as error:
                 mapped.dead.append(
                     DeadItem("span", "undecodable", str(error), trace.trace_id.hex(), raw.raw[:KEPT_BYTES])
@@ -141,7 +142,7 @@ class TraceMapper:
             if record.events:
                 for name, time, attributes in record.events:
                     if name.startswith("gen_ai."):
-                        one.join(LogEntry(name, time, attributes, None), table)
+                        join_content(one, LogEntry(name, time, attributes, None), table)
         return facts
 
     def _join_logs(self, trace: RawTrace, facts: dict[str, SpanFacts], mapped: MappedTrace) -> None:
@@ -161,7 +162,7 @@ class TraceMapper:
             elif (one := facts.get(span_id)) is None:
                 mapped.orphaned += 1
             else:
-                one.join(entry, self._table)
+                join_content(one, entry, self._table)
                 mapped.joined += 1
 
 

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 from gapwatch.scorers.portfolio.span_mapping import SpanMapping, SpanRule
-from gapwatch.streams.otlp.mapping.convention_table import ConventionTable
 from gapwatch.streams.otlp.mapping.json_text import parsed
 from gapwatch.streams.otlp.mapping.naming import clean_name
 from gapwatch.streams.otlp.mapping.span_facts import MODEL_KINDS
@@ -81,15 +80,20 @@ class TraceRules:
         """
         mapping = self.mapping
         named = mapping.components if mapping is not None else ()
+        has_drops = mapping is not None and bool(mapping.drop)
         for step in steps:
             facts = step.facts
             if step is root:
                 continue
-            if mapping is not None and any(
-                (rule.name is None or glob_test(rule.name)(facts.record.name))
-                and (rule.kind is None or rule.kind == step.kind)
-                and (rule.service is None or glob_test(rule.service)(facts.service))
-                for rule in mapping.drop
+            if (
+                has_drops
+                and mapping is not None
+                and any(
+                    (rule.name is None or glob_test(rule.name)(facts.record.name))
+                    and (rule.kind is None or rule.kind == step.kind)
+                    and (rule.service is None or glob_test(rule.service)(facts.service))
+                    for rule in mapping.drop
+                )
             ):
                 step.is_dropped = True
             elif facts.kind is None and (facts.is_infrastructure or _is_remote(step)):
@@ -126,6 +130,10 @@ class MappingRules:
 
     Args:
         mappings: Pipelines with their mapping.
+
+    Attributes:
+        picked_keys: Keys of attributes that a mapping takes.
+        root_globs: Globs on the names of spans that are a root although they have a parent.
     """
 
     def __init__(self, mappings: Sequence[tuple[str, SpanMapping]]) -> None:
@@ -133,7 +141,7 @@ class MappingRules:
         self._sources = [(mapping.pipeline.from_.removeprefix("resource."), mapping) for _, mapping in mappings]
         self._rules: dict[str, TraceRules] = {}
         sources = [source for _, mapping in mappings for source in mapping.attributes.values()]
-        self._picked = frozenset(source.partition("#")[0] for source in sources)
+        self.picked_keys = frozenset(source.partition("#")[0] for source in sources)
         self.root_globs = tuple(glob for _, mapping in mappings for glob in mapping.root)
 
     def is_root(self, name: str) -> bool:
@@ -163,21 +171,6 @@ class MappingRules:
                 if name in self._by_pipeline or str(value) in mapping.pipeline.names:
                     return name
         return clean_name(root.facts.service or UNKNOWN_SERVICE)
-
-    def wanted(self, table: ConventionTable) -> dict[str, bool]:
-        """Return whether an attribute is read, by its key."""
-        if not self._picked:
-            return table.wanted
-        return _Wanted(table, self._picked)
-
-
-class _Wanted(dict[str, bool]):
-    def __init__(self, table: ConventionTable, picked: frozenset[str]) -> None:
-        super().__init__(dict.fromkeys(picked, True))
-        self._table = table
-
-    def __missing__(self, key: str) -> bool:
-        return self._table.wanted[key]
 
 
 def _matches(rule: SpanRule, step: TraceStep) -> bool:

@@ -6,6 +6,7 @@ tools instead, a JSON list of `{name, arguments}`. What is no message stays the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -84,25 +85,52 @@ def answered_usage(content: Any) -> dict[str, Any] | None:
     return _usage(content, 0)
 
 
-def indexed_messages(members: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages from keys with numbers.
+class IndexedMessages:
+    """Messages from the values of keys with numbers.
 
     Args:
-        members: Rest of each key behind the family's, such as `0.message.content` or `1.tool_calls.0.name`, and value.
+        members: Rest of each key behind the family's, such as `0.message.content` or `1.tool_calls.0.name`.
     """
-    root: dict[str, Any] = {}
-    for path, value in members:
-        parts = path.split(".")
-        if len(parts) > 2 and parts[1] == "message":
-            del parts[1]
-        node = root
-        for part in parts[:-1]:
-            below = node.get(part)
-            if type(below) is not dict:
-                below = node[part] = {}
-            node = below
-        node[parts[-1]] = value
-    return [_with_lists(message) for message in listed(root) if isinstance(message, dict)]
+
+    __slots__ = ("_paths", "_plain")
+
+    def __init__(self, members: Sequence[str]) -> None:
+        self._paths = [_path(member) for member in members]
+        #: Positions of role and content, where each message has these two alone.
+        self._plain: list[tuple[int, int]] | None = []
+        by_number: dict[str, dict[str, int]] = {}
+        for position, (parts, last) in enumerate(self._paths):
+            if len(parts) != 1:
+                self._plain = None
+                return
+            by_number.setdefault(parts[0], {})[last] = position
+        for found in listed(by_number):
+            if found.keys() != {"role", "content"}:
+                self._plain = None
+                return
+            self._plain.append((found["role"], found["content"]))
+
+    def of(self, values: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return the messages with these values, in the order of the members."""
+        if self._plain is not None:
+            return [{"role": values[role], "content": values[content]} for role, content in self._plain]
+        root: dict[str, Any] = {}
+        for (parts, last), value in zip(self._paths, values, strict=True):
+            node = root
+            for part in parts:
+                below = node.get(part)
+                if type(below) is not dict:
+                    below = node[part] = {}
+                node = below
+            node[last] = value
+        return [_with_lists(message) for message in listed(root) if isinstance(message, dict)]
+
+
+def _path(member: str) -> tuple[list[str], str]:
+    parts = member.split(".")
+    if len(parts) > 2 and parts[1] == "message":
+        del parts[1]
+    return parts[:-1], parts[-1]
 
 
 def _messages(content: Any) -> list[dict[str, Any]] | None:
@@ -298,7 +326,7 @@ def _usage(content: Any, depth: int) -> dict[str, Any] | None:
                 found: dict[str, Any] = content[key]
                 return found
         members: Any = content.values()
-    elif isinstance(content, list):
+    elif isinstance(content, list) and content and isinstance(content[0], dict | list):  # no list of numbers
         members = content
     else:
         return None

@@ -16,7 +16,7 @@ from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 _MOST_AT_ONCE = 50
 
 
-@dataclass
+@dataclass(slots=True)
 class _Calls:
     """Calls of one kind of model in a part of the tree."""
 
@@ -37,14 +37,17 @@ def settle_calls(steps: Sequence[TraceStep], table: ConventionTable) -> None:
         steps: Steps of the trace by start.
         table: Knows the names of clients.
     """
+    kinds = {step.kind for step in steps}
+    if kinds.isdisjoint(MODEL_KINDS):
+        return
     for kind in MODEL_KINDS:
-        of_kind = [step for step in steps if step.kind == kind]
-        if not of_kind:
+        if kind not in kinds:
             continue
+        of_kind = [step for step in steps if step.kind == kind]
         _settle_nested(of_kind, table)
         if kind == "llm":
-            _settle_doubled([step for step in of_kind if step.kind == kind])
-            _settle_doubled_failures([step for step in of_kind if step.kind == kind and step.facts.is_error])
+            _settle_doubled(of_kind)
+            _settle_doubled_failures(of_kind)
     _settle_sums(steps)
 
 
@@ -57,6 +60,10 @@ def _settle_nested(of_kind: list[TraceStep], table: ConventionTable) -> None:
                 inner.setdefault(id(above), []).append(step)
                 break
     calls: dict[int, _Calls] = {}
+    if not inner:  # none lies in another
+        for step in of_kind:
+            _settled(step, _Calls(), table)
+        return
     for step in sorted(of_kind, key=lambda one: -one.depth):
         below = _Calls()
         for one in inner.get(id(step), ()):
@@ -96,9 +103,11 @@ def _settled(step: TraceStep, below: _Calls, table: ConventionTable) -> _Calls:
 
 def _settle_doubled(calls: list[TraceStep]) -> None:
     """Of calls side by side with the same id of the provider's answer, keep the one that says most."""
+    if len(calls) < 2:
+        return
     by_id: dict[str, list[TraceStep]] = {}
     for step in calls:
-        if (response_id := step.facts.response_id) is not None:
+        if step.kind == "llm" and (response_id := step.facts.response_id) is not None:
             by_id.setdefault(response_id, []).append(step)
     for doubled in by_id.values():
         if len(doubled) > 1:
@@ -113,8 +122,11 @@ def _settle_doubled_failures(calls: list[TraceStep]) -> None:
 
     A provider gives no id to what it refused.
     """
+    failed = [step for step in calls if step.facts.is_error and step.kind == "llm"]
+    if len(failed) < 2:
+        return
     groups: dict[tuple[str | None, str | None], list[TraceStep]] = {}
-    for step in calls:
+    for step in failed:
         groups.setdefault((step.facts.record.parent_id, step.facts.model), []).append(step)
     for group in groups.values():
         if len(group) < 2 or len({step.facts.scope for step in group}) < 2:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gapwatch.streams.otlp.decoding.span_record import LogEntry, SpanRecord
+from gapwatch.streams.otlp.decoding.span_record import SpanRecord
 from gapwatch.streams.otlp.mapping import messages
 from gapwatch.streams.otlp.mapping.convention_table import GENERAL, ConventionTable
 from gapwatch.streams.otlp.mapping.documents import documents_in, indexed_documents
 from gapwatch.streams.otlp.mapping.json_text import is_cut, parsed
+from gapwatch.streams.otlp.mapping.span_shape import MOST_OWN, NO_RANK, KeyFamily, SpanShape
 
 #: Kinds whose spans are calls of a model; nested or doubled ones are one call.
 MODEL_KINDS = ("llm", "embedding", "rerank")
-#: Attributes of the pipeline's own that a step keeps, and characters of a text among them.
-MOST_OWN, MOST_OWN_CHARACTERS = 32, 2_000
+#: Characters of a text of the pipeline's own.
+MOST_OWN_CHARACTERS = 2_000
 #: Characters of an input or an output. A longer one is absent.
 MOST_CHARACTERS = 1_000_000
+
+#: Stands for no own attributes, no metadata and no families, as most spans have; nobody writes to it.
+_NONE: dict[str, Any] = {}
 
 _CLIENT = 3  # span kind
 _CLASS_REPR = re.compile(r"<class '([^']+)'>$")
@@ -60,38 +64,53 @@ class SpanFacts:
         cost: US dollars; None if it is unknown.
         is_error: Whether the step failed.
         error_type: Class of the error; None without one.
+        model: Model that answered, or else the one that was asked, after `read_content`; None if it is unknown.
     """
 
     __slots__ = (
         "absent", "convention", "cost", "error_type", "found", "has_answer", "indexed", "input", "input_tokens",
-        "is_error", "is_infrastructure", "kind", "metadata", "output", "output_tokens", "own", "record", "resource",
-        "scope", "service",
+        "is_error", "is_infrastructure", "kind", "metadata", "model", "output", "output_tokens", "own", "record",
+        "resource", "scope", "service",
     )  # fmt: skip
 
     def __init__(
         self, record: SpanRecord, scope: str, resource: dict[str, Any], service: str, table: ConventionTable
     ) -> None:
         self.record, self.scope, self.resource, self.service = record, scope, resource, service
-        self.found: dict[str, Any] = {}
-        self.own: dict[str, Any] = {}
-        self.metadata: dict[str, Any] = {}
-        self.indexed: dict[str, tuple[int, list[tuple[str, Any]]]] = {}
+        self.own: dict[str, Any]
+        self.metadata: dict[str, Any]
+        self.indexed: dict[str, tuple[KeyFamily, list[Any]]] = _NONE
+        self.model: str | None = None
         self.absent: dict[str, str] = {}
         self.kind: str | None = None
-        self.convention = ""
-        self.is_infrastructure = False
         self.input: str | None = None
         self.output: str | None = None
         self.has_answer = False
-        self._read(table)
+        shape: SpanShape = record.shape
+        values = record.values
+        self.convention, self.is_infrastructure = shape.convention, shape.is_infrastructure
+        if not shape.is_plain or None in values or "" in values:
+            self._read(table)
+        else:
+            self.found: dict[str, Any] = {field: values[position] for position, field in shape.fields}
+            self.own = {key: values[position] for position, key in shape.own} if shape.own else _NONE
+            self.metadata = (
+                {member: values[position] for position, member in shape.metadata} if shape.metadata else _NONE
+            )
+            for position, key, convention in shape.kinds:
+                kind = table.kind_of(key, values[position])
+                if kind is not None:
+                    self.kind, self.convention = kind, convention
+                    break
+            if shape.families:
+                self.indexed = {
+                    field: (family, [values[position] for position in positions])
+                    for field, family, positions in shape.families
+                }
         self._read_error()
         self._read_numbers()
         if self.kind is None:
             self._guess_kind(table)
-
-    def join(self, entry: LogEntry, table: ConventionTable) -> None:
-        """Add the content of a log record, or of an event, that belongs to this span."""
-        _join(self, entry, table)
 
     def read_content(self) -> None:
         """Bring input and output into their normal form; after the log records were joined."""
@@ -100,7 +119,7 @@ class SpanFacts:
             for field in ("input", "output"):
                 members = self.indexed.get(field)
                 if members is not None:
-                    found[field] = messages.indexed_messages(members[1])
+                    found[field] = members[0].messages.of(members[1])
                     if self.record.dropped and field == "input":
                         del found[field]
                         self.absent[field] = "truncated"
@@ -141,12 +160,13 @@ class SpanFacts:
             if text is not None and len(text) > MOST_CHARACTERS:
                 setattr(self, field, None)
                 self.absent[field] = "too_long"
+        self.model = self._model()
 
     def documents(self) -> list[dict[str, Any]] | None:
         """Return the documents of a retrieval or a rerank; None if it has none."""
         members = self.indexed.get("documents")
         if members is not None:
-            return indexed_documents(members[1])
+            return indexed_documents(members[0].members, members[1])
         value = self.found.get("documents")
         if value is None and self.kind in ("retrieval", "rerank"):
             value = self.found.get("output")
@@ -168,12 +188,12 @@ class SpanFacts:
             return match[1]
         return None
 
-    @property
-    def model(self) -> str | None:
-        """Model that answered, or else the one that was asked; None if it is unknown."""
+    def _model(self) -> str | None:
         value = self.found.get("model")
-        if value is None and isinstance(parameters := parsed(self.found.get("parameters")), dict):
-            value = parameters.get("model") or parameters.get("model_name")
+        if value is None and "parameters" in self.found:
+            parameters = parsed(self.found["parameters"])
+            if isinstance(parameters, dict):
+                value = parameters.get("model") or parameters.get("model_name")
         if value is None and self.kind in MODEL_KINDS:
             for field in ("output", "input"):
                 content = self.found.get(field)
@@ -185,9 +205,13 @@ class SpanFacts:
         return value.strip('"') or None if isinstance(value, str) else None
 
     def _read(self, table: ConventionTable) -> None:
-        meanings, found, indexed = table.meanings, self.found, self.indexed
+        """Read attributes of which some are empty: the next best key counts then."""
+        meanings = table.meanings
+        found, self.own, self.metadata = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+        self.found, self.convention, self.is_infrastructure = found, "", False
+        indexed: dict[str, tuple[int, list[tuple[str, Any]]]] = {}
         ranks: dict[str, int] = {}
-        first, says_kind = 1 << 30, False
+        first, says_kind = NO_RANK, False
         for key, value in self.record.attributes.items():
             meaning = meanings[key]
             field = meaning.field
@@ -222,17 +246,18 @@ class SpanFacts:
                 if not says_kind or rank < first:
                     says_kind, first, self.convention, self.kind = True, rank, meaning.convention, kind
                 continue
-            if rank >= ranks.get(field, 1 << 30):
+            if rank >= ranks.get(field, NO_RANK):
                 continue
             if isinstance(value, str) and value[:9] == "[Scrubbed":  # a library blanks what looks like a secret
                 continue
             found[field], ranks[field] = value, rank
             if rank < first and not says_kind and meaning.names_convention:
                 first, self.convention = rank, meaning.convention
-        if indexed:
-            for field, (rank, _) in list(indexed.items()):
-                if ranks.get(field, 1 << 30) < rank:
-                    del indexed[field]
+        self.indexed = {
+            field: (KeyFamily([path for path, _ in members]), [value for _, value in members])
+            for field, (rank, members) in indexed.items()
+            if ranks.get(field, NO_RANK) >= rank
+        }
 
     def _read_error(self) -> None:
         record, found = self.record, self.found
@@ -313,59 +338,6 @@ class SpanFacts:
             self.kind = "embedding"
         elif self.has_tokens or "finish_reason" in found or "response_id" in found or is_failed_call:
             self.kind = "llm"
-
-
-def _join(facts: SpanFacts, entry: LogEntry, table: ConventionTable) -> None:
-    name, attributes = entry.name, entry.attributes
-    part = _MESSAGE_EVENTS.get(name)
-    if part is not None:
-        body = entry.body if entry.body is not None else parsed(attributes.get("gen_ai.event.content"))
-        content = body if isinstance(body, dict) else {"content": body} if body is not None else dict(attributes)
-        role, field = part
-        if field == "output":
-            inner = parsed(content.get("message"))
-            inner = (
-                inner
-                if isinstance(inner, dict)
-                else {"content": inner if inner is not None else content.get("content")}
-            )
-            if isinstance(inner.get("content"), str):
-                inner = {**inner, "content": parsed(inner["content"])}
-            message: dict[str, Any] = {**inner, "role": inner.get("role") or role}
-            reason = content.get("finish_reason")
-            if reason:
-                facts.found.setdefault("finish_reason", reason)
-        else:
-            message = {**content, "role": content.get("role") or role}
-            if isinstance(message.get("content"), str):
-                message["content"] = parsed(message["content"])
-        known = facts.found.get(field)
-        if isinstance(known, list):
-            known.append(message)
-        elif known is None and field not in facts.indexed:
-            facts.found[field] = [message]
-        return
-    for key, value in attributes.items():
-        meaning = table.meanings[key]
-        if meaning.member is None and value is not None and meaning.field in _CONTENT_FIELDS:
-            facts.found.setdefault(meaning.field, value)
-
-
-_CONTENT_FIELDS = ("input", "output", "system", "documents")
-#: Event or record of older GenAI conventions to the role and the field of its message.
-_MESSAGE_EVENTS = {
-    "gen_ai.system.message": ("system", "input"),
-    "gen_ai.user.message": ("user", "input"),
-    "gen_ai.assistant.message": ("assistant", "input"),
-    "gen_ai.tool.message": ("tool", "input"),
-    "gen_ai.choice": ("assistant", "output"),
-    "gen_ai.assistant.choice": ("assistant", "output"),
-}
-
-
-def has_genai_content(entry: LogEntry) -> bool:
-    """Return whether a log record is one of the GenAI conventions, rather than a line of a program's log."""
-    return entry.name.startswith("gen_ai.") or any(key.startswith("gen_ai.") for key in entry.attributes)
 
 
 def _number(value: Any) -> float | None:
