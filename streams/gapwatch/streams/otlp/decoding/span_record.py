@@ -12,7 +12,7 @@ MOST_DEPTH = 32
 
 
 class AttributeShape(Protocol):
-    """Which attributes of spans with the same keys are read.
+    """Choice of the attributes that are read of spans with the same keys.
 
     Attributes:
         indices: Their positions.
