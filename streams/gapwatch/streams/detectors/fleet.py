@@ -60,6 +60,13 @@ class Fleet:
         if series:
             self.add_series(series)
 
+    @classmethod
+    def of(cls, config: FleetConfig, state: dict[str, Array]) -> Fleet:
+        """Return a fleet of some arrays; those that its use does not need may be left out."""
+        made = cls.__new__(cls)
+        made.config, made.state = config, state
+        return made
+
     @property
     def series(self) -> int:
         """Number of series."""

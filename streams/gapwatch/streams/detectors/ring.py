@@ -76,6 +76,62 @@ class Ring:
         a["ring_counts"][slot, :, rows] = counts.T
         a["ring_next"][rows] = (slot + 1) % self.buckets
 
+    def write_all(self, rows: Ints, buckets: Ints, context: int, counts: Floats) -> None:
+        """Write several buckets of one hour, as `write` does one after the other.
+
+        Args:
+            rows: Series of each entry, ascending; the entries of a series are ordered by bucket.
+            buckets: Bucket of each entry.
+            context: Context of all.
+            counts: Units of each entry, shape (bins, entries); whole numbers.
+        """
+        if not self.buckets or not len(rows):
+            return
+        a = self.arrays
+        first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+        each = np.diff(np.append(first, len(rows)))
+        if each.max() > self.buckets:
+            for bucket in np.unique(buckets).tolist():
+                mine = buckets == bucket
+                self.write(rows[mine], bucket, context, counts[:, mine])
+            return
+        place = np.arange(len(rows)) - np.repeat(first, each)
+        slot = (a["ring_next"][rows].astype(np.int64) + place) % self.buckets
+        pushed = a["ring_bucket"][slot, rows] > 0
+        if self.hours and pushed.any():
+            self._keep_hours(rows[pushed], slot[pushed])
+        a["ring_bucket"][slot, rows] = buckets
+        a["ring_context"][slot, rows] = context
+        a["ring_counts"][slot, :, rows] = counts.T
+        last = first + each - 1
+        a["ring_next"][rows[last]] = (slot[last] + 1) % self.buckets
+
+    def _keep_hours(self, rows: Ints, slot: Ints) -> None:
+        """Add several buckets of some series to their hours, as `_keep_hour` does one after the other."""
+        a = self.arrays
+        bucket, context = a["ring_bucket"][slot, rows].astype(np.int64), a["ring_context"][slot, rows]
+        hour = bucket // TICKS_AN_HOUR
+        is_first = np.append(True, rows[1:] != rows[:-1])
+        begins = is_first | np.append(True, (hour[1:] != hour[:-1]) | (context[1:] != context[:-1]))
+        group = np.flatnonzero(begins)
+        row, is_first = rows[group], is_first[group]
+        following = a["hour_next"][row].astype(np.int64)
+        newest = (following - 1) % self.hours
+        same = is_first & (a["hour_last"][newest, row] // TICKS_AN_HOUR == hour[group])
+        same &= a["hour_context"][newest, row] == context[group]
+        # Place of each hour among those of its series; the first one may go on in the newest slot.
+        at = np.flatnonzero(is_first)
+        series = np.cumsum(is_first) - 1
+        target = (following + np.arange(len(group)) - at[series] - same[at][series]) % self.hours
+        last = np.append(group[1:], len(rows)) - 1
+        counts = np.add.reduceat(a["ring_counts"][slot, :, rows], group, axis=0)
+        a["hour_first"][target, row] = np.where(same, a["hour_first"][target, row], bucket[group])
+        a["hour_last"][target, row] = bucket[last]
+        a["hour_context"][target, row] = context[group]
+        a["hour_counts"][target, :, row] = np.where(same[:, None], a["hour_counts"][target, :, row] + counts, counts)
+        final = np.append(at[1:], len(group)) - 1
+        a["hour_next"][row[final]] = (target[final] + 1) % self.hours
+
     def _keep_hour(self, rows: Ints, slot: Ints) -> None:
         a = self.arrays
         bucket = a["ring_bucket"][slot, rows]

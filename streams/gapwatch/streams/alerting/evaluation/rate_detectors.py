@@ -105,6 +105,8 @@ class RateDetectors:
         hours = [np.unique(cells[1]).tolist() for _, cells in ticks]
         for _, some in itertools.groupby(range(len(ticks)), lambda i: hours[i] if len(hours[i]) == 1 else [-i - 1]):
             mine = list(some)
+            if len(ticks) == 1 and self._lacks_rows(ticks[0][1]):  # several are plain
+                self._make_rows(ticks[0][1])
             buckets = [self._buckets(*ticks[i]) for i in mine]
             if len(mine) > 1:
                 hour = hours[mine[0]][0]
@@ -117,13 +119,14 @@ class RateDetectors:
                 found += self._rows.take_findings("units", ticks[i][0], ticks[i][0], moved)
         return found
 
+    def _make_rows(self, cells: Ints) -> None:
+        """Make the rows of a tick that are missing."""
+        self._rows.make(self, "units", [key for mine in _by_hour(cells) for key in _keys_of(mine)])
+
     def _buckets(self, tick: int, cells: Ints) -> list[tuple[int, Bucket]]:
-        """Return the units of a tick by hour of the week, ascending; rows that are missing are made."""
-        hours = [cells[:, cells[1] == hour] for hour in np.unique(cells[1]).tolist()]
-        if self._lacks_rows(cells):
-            self._rows.make(self, "units", [key for mine in hours for key in _keys_of(mine)])
+        """Return the units of a tick by hour of the week, ascending; all of them have rows."""
         made = []
-        for number, hour, good, bad, unknown, in_sessions in hours:
+        for number, hour, good, bad, unknown, in_sessions in _by_hour(cells):
             decided = good + bad > 0
             rows = np.concatenate([self._rows.rows(number[decided], "rate"), self._rows.rows(number, "unknown")])
             yes = np.concatenate([bad[decided], unknown])
@@ -213,6 +216,11 @@ class RateDetectors:
     def restore(self, snapshots: Mapping[str, bytes]) -> None:
         """Restore the fleets from `snapshots`; SnapshotError where they cannot be read."""
         self._units, self._sessions = restore(_UNITS, snapshots["units"]), restore(_SESSIONS, snapshots["sessions"])
+
+
+def _by_hour(cells: Ints) -> list[Ints]:
+    """Return the cells of a tick by hour of the week, ascending."""
+    return [cells[:, cells[1] == hour] for hour in np.unique(cells[1]).tolist()]
 
 
 def _keys_of(cells: Ints) -> Iterator[tuple[int, str]]:

@@ -122,8 +122,9 @@ def read_units(content: SliceContent, watched: Collection[tuple[str, str]]) -> S
     first = int(tick.min())
     width = int(tick.max()) - first + 1
     distinct, entry = np.unique(which * width + (tick - first), return_inverse=True)
-    counts = np.zeros((4, len(distinct)), np.int64)
-    np.add.at(counts, (outcome, entry), n)
+    # Sums of doubles are exact up to 2**53 units.
+    summed = np.bincount(outcome * len(distinct) + entry, n, 4 * len(distinct))
+    counts = summed.astype(np.int64).reshape(4, len(distinct))
     if not sessions:
         return SliceUnits(keys, distinct // width, distinct % width + first, counts, sessions)
     entry_of = {(int(cell) // width, int(cell) % width + first): i for i, cell in enumerate(distinct.tolist())}

@@ -165,11 +165,9 @@ def _fold_calm(fleet: Fleet, hour: int, buckets: Sequence[Bucket], columns: _Col
         part = _part_of(part, first)
         calm = _fold_distinct(part, hour, buckets, _chosen(columns, first))[twin]
     _write_back(fleet, part, columns.rows[calm], twin[calm], hour)
-    order, ends = _by_step(columns, len(buckets))
-    for bucket, (start, stop) in zip(buckets, itertools.pairwise(ends), strict=True):
-        there = order[start:stop]
-        there = there[calm[columns.which[there]]]
-        fleet.ring.write(columns.rows[columns.which[there]], bucket.number, hour, columns.counts[:, there])
+    there = np.flatnonzero(calm[columns.which])
+    numbers = np.array([bucket.number for bucket in buckets], np.int64)[columns.step[there]]
+    fleet.ring.write_all(columns.rows[columns.which[there]], numbers, hour, columns.counts[:, there])
     return columns.rows[calm]
 
 
@@ -242,8 +240,7 @@ def _fold_distinct(part: Fleet, hour: int, buckets: Sequence[Bucket], columns: _
             s["day_information"][index] += information[mine]
         for name, values in after.items():
             values[..., mine] = s[name][..., index]
-    view = Fleet(config)
-    view.state = {**after, "bad_side": s["bad_side"][which], "phase": s["phase"][which]}
+    view = Fleet.of(config, {**after, "bad_side": s["bad_side"][which], "phase": s["phase"][which]})
     calm: Bools = ~np.bincount(which, _moves(view), part.series).astype(np.bool_)
     _learn(part, hour, columns, numbers)
     return calm
@@ -257,9 +254,8 @@ def _of_phases(config: FleetConfig) -> tuple[str, ...]:
 
 def _part_of(fleet: Fleet, rows: Ints) -> Fleet:
     """Return a fleet of some series, without their rings."""
-    part = Fleet(fleet.config)
-    part.state = {name: array[..., rows] for name, array in fleet.state.items() if not name.startswith(_LEFT_OUT)}
-    return part
+    state = {name: array[..., rows] for name, array in fleet.state.items() if not name.startswith(_LEFT_OUT)}
+    return Fleet.of(fleet.config, state)
 
 
 def _factors(part: Fleet, hour: int, numbers: Ints, columns: _Columns) -> tuple[BucketFactors, Floats]:
