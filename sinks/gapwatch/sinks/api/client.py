@@ -19,7 +19,7 @@ from gapwatch.scorers.errors import JobError
 from gapwatch.scorers.printable import shown_lines
 from gapwatch.sinks.api.connection import ApiConnection, Endpoint
 from gapwatch.sinks.reading.snapshot import Snapshot
-from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance, SpanBalance
+from gapwatch.sinks.store.ledger import Balance, LateBalance, MetricBalance, SourceBalance, SpanBalance
 
 #: Seconds without a reply after which a snapshot fails. It writes about 500,000 rows a second.
 _SNAPSHOT_SECONDS = 3600.0
@@ -114,6 +114,7 @@ class LiveReader:
                 answer["strays"],
                 answer["repeated"],
                 [SpanBalance(**one) for one in answer["spans"]],
+                [LateBalance(**one) for one in answer.get("late", [])],
             )
 
     def decide(self, path: str, asked: dict[str, Any]) -> str | None:

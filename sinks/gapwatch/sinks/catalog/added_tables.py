@@ -34,7 +34,12 @@ ISSUE_TABLES = (
     """CREATE TABLE test_overrides (seq BIGINT, run_id VARCHAR, test_id VARCHAR, outcome VARCHAR, "by" VARCHAR,
         "at" TIMESTAMP, why VARCHAR)""",
 )
-ADDED_TABLES = (*FEEDBACK_TABLES, *ISSUE_TABLES)
+#: Spans that came over OTLP after their trace was closed, the newest of each source.
+LATE_TABLES = (
+    """CREATE TABLE late_spans (source VARCHAR, trace_id VARCHAR, span_id VARCHAR, service VARCHAR, delay DOUBLE,
+        gap DOUBLE, recorded_at TIMESTAMP)""",
+)
+ADDED_TABLES = (*FEEDBACK_TABLES, *ISSUE_TABLES, *LATE_TABLES)
 #: Columns that were added to `internal.trace_ids`.
 _TRACE_COLUMNS = (("source_offset", "BIGINT"), ("environment", "VARCHAR"), ("release", "VARCHAR"))
 

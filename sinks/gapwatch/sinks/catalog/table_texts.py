@@ -242,6 +242,16 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         n: Change of the number since the row before; sum it.
         recorded_at: Time, UTC.""",
     ),
+    "late_spans": (
+        "Spans that came over OTLP after their trace was closed; the newest 10,000 of each source.",
+        """source: Topic of the traces that the spans were assembled to.
+        trace_id: Trace that was closed and is not scored again, 32 hexadecimal digits.
+        span_id: 16 hexadecimal digits.
+        service: `service.name` of its resource.
+        delay: Seconds between the closing of the trace and the arrival of the span.
+        gap: Seconds since the last span of the trace that came in time; a longer quiet time would have caught it.
+        recorded_at: Time, UTC.""",
+    ),
     "retention": (
         "What expired: one row a day.",
         """at: Time of the last deletion of the day, UTC.

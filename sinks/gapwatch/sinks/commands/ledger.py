@@ -16,7 +16,7 @@ from gapwatch.sinks.commands.options import format_option, reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
 
 if TYPE_CHECKING:
-    from gapwatch.sinks.store.ledger import Balance, MetricBalance, SourceBalance, SpanBalance
+    from gapwatch.sinks.store.ledger import Balance, LateBalance, MetricBalance, SourceBalance, SpanBalance
 
 _STATES = ("pass", "warn", "fail", "skip", "unknown", "error", "sampled_out", "shed_budget", "shed_load", "pending")
 
@@ -57,6 +57,7 @@ def _as_object(balance: Balance) -> dict[str, Any]:
         "strays": balance.strays,
         "repeated": balance.repeated,
         "spans": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.spans],
+        "late": [dataclasses.asdict(one) for one in balance.late],
     }
 
 
@@ -69,6 +70,7 @@ def _print_balance(balance: Balance) -> None:
     sys.stdout.write("\n")
     if balance.spans:
         _print_spans(balance.spans)
+        _print_late(balance.late)
         sys.stdout.write("\n")
     for lane, times in balance.repeated.items():
         if times:
@@ -113,6 +115,18 @@ def _print_spans(spans: Sequence[SpanBalance]) -> None:
         if one.imbalance:
             rows.append(["", "imbalance", one.imbalance])
     print_table([Column("item"), Column("state"), Column("number", right=True)], rows, title="Received besides traces")
+
+
+def _print_late(late: Sequence[LateBalance]) -> None:
+    """Print how late spans came, and what would have caught them."""
+    for one in late:
+        within = ", ".join(f"{n:,} within {bound} s" for bound, n in one.up_to.items() if n)
+        services = ", ".join(f"{shown(service or 'unnamed', 60)} ({n:,})" for service, n in one.services.items())
+        sys.stdout.write(
+            f"{one.n:,} late spans of {shown(one.source)} came after their trace was closed: {within or 'all later'}; "
+            f"services: {services}\n"
+            f"a quiet time above {one.quiet:.1f} s would have caught 99 % of them; their traces are not scored again\n"
+        )
 
 
 def _source(one: SourceBalance) -> str:

@@ -11,7 +11,7 @@ Four rules hold after every commit:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 
@@ -27,6 +27,8 @@ RECORD_STATES = ("read", "dead_letter", "foreign")
 OUTCOME_STATES = ("pass", "warn", "fail", "skip", "unknown", "error")
 
 
+#: Upper bounds of the histogram of delays of late spans, seconds.
+DELAY_BOUNDS = (1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 #: State of what came over OTLP; all other states of an item add up to it.
 CONSUMED = "consumed"
 
@@ -117,6 +119,25 @@ class SpanBalance:
 
 
 @dataclass(frozen=True)
+class LateBalance:
+    """Late spans of one source, as many as the store keeps.
+
+    Attributes:
+        source: Topic of the traces.
+        n: Number of late spans.
+        up_to: Upper bound of the delay after the closing of the trace, in seconds, to the number at or below it.
+        services: Service to its number, the largest first, ten at most.
+        quiet: Quiet time in seconds that would have caught 99 % of them.
+    """
+
+    source: str
+    n: int
+    up_to: dict[str, int]
+    services: dict[str, int]
+    quiet: float
+
+
+@dataclass(frozen=True)
 class Balance:
     """Balance of a whole store.
 
@@ -126,6 +147,7 @@ class Balance:
         strays: Number of records in the ledger whose partition has no offsets.
         repeated: Number of traces by lane whose id had already come at another offset.
         spans: One entry for the spans, and one for the log records, of each source of OTLP.
+        late: Late spans of each source of OTLP.
     """
 
     sources: list[SourceBalance]
@@ -133,6 +155,7 @@ class Balance:
     strays: int
     repeated: dict[str, int]
     spans: list[SpanBalance]
+    late: list[LateBalance] = field(default_factory=list)
 
     @property
     def imbalance(self) -> int:
@@ -163,7 +186,7 @@ def _read(con: StoreReader, *, with_repeated: bool) -> Balance:
     try:
         sources, strays = _sources(con)
         repeated = _repeated(con) if with_repeated else {}
-        return Balance(sources, _metrics(con), strays, repeated, _span_balances(con))
+        return Balance(sources, _metrics(con), strays, repeated, _span_balances(con), _late_balances(con))
     except duckdb.Error as error:
         raise JobError(f"the ledger cannot be read: {error}") from error
 
@@ -240,6 +263,28 @@ def _span_balances(con: StoreReader) -> list[SpanBalance]:
         SpanBalance(source, item, states.pop(CONSUMED, 0), {name: n for name, n in states.items() if n})
         for (source, item), states in found.items()
     ]
+
+
+def _late_balances(con: StoreReader) -> list[LateBalance]:
+    """Return the late spans of each source; empty without one, and for a store from before they were kept."""
+    if not con.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'late_spans'").fetchall():
+        return []
+    found = []
+    # A kill between two writes may have written a span twice.
+    rows = """FROM (SELECT source, trace_id, span_id, any_value(service) AS service, min(delay) AS delay,
+        min(gap) AS gap FROM late_spans GROUP BY ALL)"""
+    bounds = ", ".join(f"count(*) FILTER (delay <= {bound})::BIGINT" for bound in DELAY_BOUNDS)
+    for source, n, quiet, *up_to in con.execute(
+        f"SELECT source, count(*)::BIGINT, quantile_disc(gap, 0.99), {bounds} {rows} GROUP BY source ORDER BY source"
+    ).fetchall():
+        services = con.execute(
+            f"SELECT service, count(*)::BIGINT AS n {rows} WHERE source = ? GROUP BY ALL ORDER BY n DESC, service "
+            "LIMIT 10",
+            [source],
+        ).fetchall()
+        cells = {f"{bound:g}": count for bound, count in zip(DELAY_BOUNDS, up_to, strict=True)}
+        found.append(LateBalance(source, n, cells, dict(services), quiet))
+    return found
 
 
 def _by_metric(con: StoreReader, sql: str) -> dict[MetricKey, dict[str, int]]:

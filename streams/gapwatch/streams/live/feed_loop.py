@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from gapwatch.sinks.api.service import RunService
+from gapwatch.sinks.spans.late_spans import insert_late_spans
 from gapwatch.sinks.spans.span_counts import insert_span_counts
 from gapwatch.streams.live.run_feed import RunFeed
 from gapwatch.streams.pipeline.store_thread import StoreThread
@@ -35,6 +36,7 @@ class FeedLoop:
     def save(self) -> None:
         """Store the present counts; on the writer thread."""
         insert_span_counts(self._thread.store, self._topic, self._feed.counts())
+        insert_late_spans(self._thread.store, self._topic, self._feed.take_late_spans())
 
     async def _copy(self) -> None:
         stored_at = float("-inf")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.spans.late_spans import LateSpanRow
 from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.streams.alerting.incidents.alert_texts import RecordPlace
 from gapwatch.streams.sources.raw_slice import RawSlice
@@ -87,6 +88,10 @@ class RunFeed(Protocol):
     @property
     def late(self) -> LateSpans:
         """Late spans."""
+        ...
+
+    def take_late_spans(self) -> list[LateSpanRow]:
+        """Return the late spans since the last call; the newest, if there are many."""
         ...
 
     @property

@@ -66,6 +66,9 @@ def test_a_late_span_is_counted_and_its_trace_comes_once(tmp_path: Path) -> None
         assert feed.counts()["span", "duplicate", ""] == 1
         assert feed.late.count == 1
         assert 0.3 <= feed.late.quiet_for(0.99) < 20
+        (late,) = feed.take_late_spans()
+        assert (late.trace_id, late.span_id, late.service) == (TRACE, CHILD["spanId"], "support")
+        assert late.gap >= 0.3 + late.delay
     assert [one["trace_id"] for one in traces(tmp_path)] == [TRACE]
 
 

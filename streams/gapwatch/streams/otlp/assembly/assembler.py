@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.assembly.closed_trace import ClosedTrace, ExportBody, LateSpan, Mapper
@@ -225,9 +226,11 @@ class Assembler:
         return self._ledger.counts(self.pending, self._pending_logs)
 
     def take_late_spans(self) -> list[LateSpan]:
-        """Return the late spans since the last call; the newest thousand, if there are more."""
-        found = list(self._late_spans)
-        self._late_spans.clear()
+        """Return the late spans since the last call, on any thread; the newest thousand, if there are more."""
+        found = []
+        with suppress(IndexError):
+            while True:
+                found.append(self._late_spans.popleft())
         return found
 
     def take_dead(self) -> list[DeadItem]:
@@ -274,9 +277,10 @@ class Assembler:
         self._ledger.add(1, SPAN, "late")
         service = span.block.service
         delay = clock - closed_at if closed_at > float("-inf") else CLOSED_SECONDS
-        self.late.add(service, delay, clock - last if last > float("-inf") else CLOSED_SECONDS)
+        gap = clock - last if last > float("-inf") else CLOSED_SECONDS
+        self.late.add(service, delay, gap)
         self._late_spans.append(
-            LateSpan(span.trace_id.hex(), span.span_id.hex(), service, delay, span.raw, span.is_json)
+            LateSpan(span.trace_id.hex(), span.span_id.hex(), service, delay, gap, span.raw, span.is_json)
         )
 
     def _add_log(self, log: RawLog, position: int, received_at: float, clock: float, is_counted: bool) -> None:

@@ -67,6 +67,7 @@ class LateSpan:
         span_id: 16 hexadecimal digits.
         service: Its service.
         delay: Seconds since the trace was closed.
+        gap: Seconds since the last span of the trace that came in time.
         raw: The span as it was sent.
         is_json: Whether it is JSON.
     """
@@ -75,5 +76,6 @@ class LateSpan:
     span_id: str
     service: str
     delay: float
+    gap: float
     raw: bytes
     is_json: bool

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from gapwatch.scorers.errors import GapwatchError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.spans.late_spans import LateSpanRow
 from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.sinks.store.ledger import CONSUMED
 from gapwatch.streams.alerting.incidents.alert_texts import RecordPlace
@@ -170,6 +171,13 @@ class SpoolFeed:
     def late(self) -> LateDelays:
         """Late spans."""
         return self._assembler.late
+
+    def take_late_spans(self) -> list[LateSpanRow]:
+        """Return the late spans since the last call; the newest, if there are many."""
+        return [
+            LateSpanRow(one.trace_id, one.span_id, one.service, one.delay, one.gap)
+            for one in self._assembler.take_late_spans()
+        ]
 
     def is_idle(self) -> bool:
         """Return True if everything in the spool is assembled and committed, and nothing is pending."""

@@ -9,6 +9,7 @@ from concurrent.futures import Future, InvalidStateError
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.spans.late_spans import LateSpanRow
 from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
@@ -64,6 +65,13 @@ class TopicFeed:
     def waiting_for(self) -> str:
         """Reason why nothing is assembled now; empty if there is none."""
         return self._assembly.waiting_for
+
+    def take_late_spans(self) -> list[LateSpanRow]:
+        """Return the late spans since the last call; the newest, if there are many."""
+        return [
+            LateSpanRow(one.trace_id, one.span_id, one.service, one.delay, one.gap)
+            for one in self._assembly.assembler.take_late_spans()
+        ]
 
     def is_idle(self) -> bool:
         """Return True if everything is assembled and committed, and nothing is pending."""
