@@ -21,6 +21,9 @@ FAILURES: dict[str, tuple[str, int, str]] = {
     "after the handler": ("empty", 6, "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.warning('x')\n    return None\n"),
     "a sentinel": ("error text", 5, "import requests\ndef f(x):\n    rows = requests.get(x).json()\n    if not rows:\n        return 'NO_DATA_AVAILABLE'\n    return rows\n"),
     "a sentence for nothing found": ("fixed text", 5, "import requests\ndef f(x):\n    rows = requests.get(x).json()\n    if not rows:\n        return 'Nothing was found for this.'\n    return rows\n"),
+    "nothing, after an error is told": ("empty", 5, "def f(answer):\n    data = parse(answer)\n    if 'review' not in data:\n        log.error('no review')\n        return ''\n    return data['review']\n"),
+    "an attribute, after an error is told": ("empty", 6, "def f(self, diff):\n    if diff:\n        self.answer = ask(diff)\n    else:\n        log.error('no diff')\n        self.answer = ''\n"),
+    "a fixed value for what the handler replaces": ("fixed text", 5, "def f(row, scores):\n    try:\n        row['score'] = tool(scores)\n    except KeyError:\n        row['score'] = 7\n"),
     "a default for an invalid value": ("default for an invalid value", 4, "def f(priority):\n    if priority in ('P1', 'P2', 'P3'):\n        return priority\n    return 'P3'\n"),
 }  # fmt: skip
 

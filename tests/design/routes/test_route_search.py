@@ -60,6 +60,9 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
     "a fixed list in place of what a service gives": ("canned text", [4, 6], "NAMES = ['a', 'b']\ndef f(q):\n    try:\n        names = search(q)\n    except Exception:\n        names = list(NAMES)\n    return [n.upper() for n in names]\n"),
     "what a private function makes in place of a file": ("rules", [3, 6], "def f(path):\n    try:\n        with open(path) as file:\n            return decode_sound(file)\n    except OSError:\n        return _silence()\ndef _silence(): return b'' * 4\ndef decode_sound(file): return file\n"),
     "a value that is kept for some time": ("cache", [5, 6], "kept = {'at': 0.0, 'version': ''}\ndef f():\n    age = time.time() - kept['at']\n    if age < 60:\n        return kept['version']\n    version = search('version')\n    kept['version'] = version\n    return version\n"),
+    "a function that is passed in, with each of several models": ("table", [4, 4], "def f(run, models):\n    for i, (model, site) in enumerate(zip(models, sites(models))):\n        try:\n            return run(model)\n        except Exception as e:\n            if i == len(models) - 1:\n                raise RuntimeError from e\ndef sites(models): return models\n"),
+    "YAML, and the text mended": ("parser", [4, 7], "import yaml\ndef f(text):\n    try:\n        return yaml.safe_load(text)\n    except Exception:\n        pass\n    return yaml.safe_load(text.strip('`'))\n"),
+    "all in one request, or each": ("query", [2, 5], "def f(items):\n    is_done = requests.post('https://a.example', json=items)\n    if not is_done:\n        for item in items:\n            requests.post('https://a.example', json=[item])\n"),
     "option of a library": ("option", [2, 2], "import litellm\ndef f(p): return litellm.completion(model='a', messages=[p], fallbacks=['b'])\n"),
     "ways of a runnable": ("option", [1, 1], "def f(a, b): return a.with_fallbacks([b])\n"),
     "a router": ("option", [2, 2], "from litellm import Router\ndef f(): return Router(model_list=[], fallbacks=[{'a': ['b']}])\n"),
@@ -67,6 +70,8 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
 }  # fmt: skip
 
 NO_ROUTES: dict[str, str] = {
+    "one of two, by what is given": "import tiktoken\ndef f(model):\n    return tiktoken.encoding_for_model(model) if 'gpt' in model else tiktoken.get_encoding('o200k_base')\n",
+    "a comment after what could not be read": "def f(host, text):\n    try:\n        old = host.session.get('https://a.example/comments')\n        print(old)\n    except Exception:\n        pass\n    return requests.post('https://a.example/new', json=text)\n",
     "a value that is made once": "kept = {}\ndef f():\n    if 'client' in kept:\n        return kept['client']\n    kept['client'] = OpenAI()\n    return kept['client']\n",
     "a status in a stream, before the answer": "def f(p):\n    plan = ask(p)\n    if plan.verdict == 'partial':\n        yield 'Still looking for more.'\n        more = search(p)\n        print(more)\n",
     "predicates": "def f(x): return is_a(x) or is_b(x)\ndef is_a(x): return requests.get(x)\ndef is_b(x): return requests.get(x)\n",

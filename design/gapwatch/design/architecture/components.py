@@ -148,12 +148,15 @@ def _relevant(groups: list[list[Unit]], material: Material) -> list[list[Unit]]:
     first = [g for g in groups if _has_code(g, symbols) and (_is_near(g) or _is_way_in(g, symbols))]
     downstream = _reachable(material, {s for g in first for u in g for s in u.symbols})
     callers: dict[str, set[str]] = defaultdict(set)
+    named: dict[str, set[str]] = defaultdict(set)
     for edge in material.graph.edges:
         callers[edge.dst].add(edge.src)
+        if edge.kind != "cha":
+            named[edge.dst].add(edge.src)
     inside = {s for g in first for u in g for s in u.symbols}
     ranked: list[tuple[tuple[int, int, float, str], list[Unit]]] = []
     for group in groups:
-        if not _has_code(group, symbols):
+        if not _has_code(group, symbols) or _is_dead(group, named, material):
             continue
         distance = min(u.distance for u in group)
         works = any(u.job not in ("", "flow", "parse") or u.is_asking for u in group)
@@ -193,6 +196,36 @@ def _folded(group: list[Unit], depth: int) -> str:
     """Return the file of a group, or the folder that many levels above it."""
     parts = group[0].path.split("/")
     return "/".join(parts[: max(len(parts) - depth, 1)]) if depth < len(parts) else ""
+
+
+def _is_dead(group: list[Unit], callers: dict[str, set[str]], material: Material) -> bool:
+    """Return whether a group is classes that nothing outside calls by their name, and that no other file names."""
+    mine = {s for u in group for s in u.symbols}
+    working = [u for u in group if not u.is_data and not u.is_module]
+    if not working or not all(u.is_class for u in working) or any(callers[s] - mine for s in mine):
+        return False
+    classes = {c.symbol: c for c in material.program.classes}
+    made = [classes[u.key] for u in working if u.key in classes]
+    beside = {
+        material.program.classes[n].ir.name
+        for c in made
+        for base in c.bases
+        for n in material.program.classes[base].subclasses
+    } - {u.name for u in working}
+    paths = {p for u in group for p in u.paths}
+    # Without another class that is used in its place, it is what a library offers.
+    return (
+        bool(beside)
+        and _is_named(beside, set(), material)
+        and not _is_named({u.name for u in working}, paths, material)
+    )
+
+
+def _is_named(names: set[str], apart: set[str], material: Material) -> bool:
+    """Return whether a file imports one of some names, some files apart."""
+    written = re.compile(rb"import\b.*\b(" + b"|".join(re.escape(name).encode() for name in sorted(names)) + rb")\b")
+    files = (f for f in material.program.files if f is not None and not f.tags and f.path not in apart)
+    return any(written.search(file.source) for file in files)
 
 
 def _has_code(group: list[Unit], symbols: dict[str, Symbol]) -> bool:

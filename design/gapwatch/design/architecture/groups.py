@@ -28,6 +28,8 @@ _GRAPH = re.compile(r"^langgraph\..*\.add_node$|^langgraph\.graph\.\w*Graph$")
 _SHARED_JOBS = frozenset(
     {"store", "service", "queue", "cache", "stream", "ingest", "evaluation", "index", "embedding", "guardrail"}
 )
+#: Lines from which a class in a file of its own is a component, whatever it refines.
+_LARGE = 150
 _VARIANT = re.compile(r"^_?a?(sync|async)?_?|_?(a?sync|stream(ing|ed)?|events?|batch|iter|v\d|json|text)(?=_|$)")
 
 
@@ -117,8 +119,14 @@ class CodeGroups:
                     continue
                 # One class beside its abstract base; several of one work; never several with a prompt each.
                 is_only = len(made.subclasses) == 1 and child.path == unit.path
+                if self._is_large(child) and child.path != unit.path:
+                    continue
                 if is_only or (len(made.subclasses) > 1 and (unit.is_asking or not child.is_asking)):
                     self._join((unit.key, child.key))
+
+    def _is_large(self, unit: Unit) -> bool:
+        symbol = self._symbols[unit.key]
+        return symbol.end - symbol.line >= _LARGE
 
     def _join_graphs(self) -> None:
         """Join the nodes of a graph, unless several ask or retrieve and no loop of tools makes them one agent."""

@@ -12,7 +12,6 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, given_by_callers
 from gapwatch.design.architecture.text_shapes import (
-    MAX_FILES,
     TELLS_PEOPLE,
     files_chosen,
     is_path,
@@ -50,14 +49,16 @@ from gapwatch.design.source.text_files import FileText
 MIN_TASK = 80
 #: Names of functions that put a prompt together.
 _MAKES_PROMPT = re.compile(r"prompt|message|instruct|template|system|persona|render|format|build|compose")
+#: Names of parameters that hold a prompt.
+_HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template")
 #: Names of functions that make the client of a model.
 _MAKES_MODEL = re.compile(r"(^|_)(model|llm|client|settings|config)s?$")
 #: Most texts of one expression.
 _MOST = 6
 #: Most names and functions in a row that an expression is followed through.
 _MAX_DEPTH = 5
-#: Most lines between the beginning of a statement and a text in it.
-_FAR = 60
+#: Most keys in a row, most data files that one value holds, most lines from a statement's first to a text in it.
+_MAX_KEYS, _MAX_DATA, _FAR = 4, 60, 60
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,9 @@ class PromptTexts:
                 yield value, holder, member_of(e), line
         elif is_name(e):
             for holder, call, value in given_by_callers(self.code, subject, str(e[1])):
-                # A prompt that a caller passes to a client is the caller's; a path says which file is read here.
-                if is_text(value) and is_path(constant_of(value)):
+                # A prompt that a caller passes to a client is the caller's; one that makes an object is the object's.
+                is_made = subject.ir.name == "__init__" and _HOLDS_PROMPT.search(str(e[1]).lower())
+                if is_made or (is_text(value) and is_path(constant_of(value))):
                     yield value, holder, str(e[1]), call
             yield from self._nested_function(e, subject)
 
@@ -184,7 +186,7 @@ class PromptTexts:
 
     def _note_built(self, call: Expr, subject: Subject, out: Found, depth: int, seen: set[tuple[str, str]]) -> None:
         """Note the texts of a function that makes the prompt: `self._messages(question)`."""
-        given = frozenset(constant_of(a) for a in _arguments(call) if is_text(a))
+        given = frozenset(constant_of(a) for a in arguments_of(call) if is_text(a))
         edges = subject.inside(call)
         if any(edge.dst in self.code.reaching(_MODELS) for edge in edges) or _MAKES_MODEL.search(
             last_name(call).lower()
@@ -242,8 +244,7 @@ class PromptTexts:
             found = [p for p in self._files.named(written, near, is_stem) if not self._files.is_keyed(p)]
             if "*" in written:
                 found = files_chosen(found, given)
-            whole = [text for path in found if (text := self._files.text(path)) is not None]
-            for text in whole:
+            for text in (whole := [text for path in found if (text := self._files.text(path)) is not None]):
                 self._note_file(text, text.path.rpartition("/")[2].partition(".")[0], out)
             if whole:
                 return not is_stem
@@ -268,39 +269,54 @@ class PromptTexts:
 
     def _note_entries(self, e: Expr, subject: Subject, out: Found, given: frozenset[str]) -> bool:
         """Note the entries of a data file that keys lead to: `prompts["system"]`, `settings.review.system`."""
-        keys: list[str | None] = []
+        keys: list[frozenset[str]] = []
         root = e
-        while len(keys) < 4 and (inner := peeled(root)) is not None:
+        steps: list[tuple[Expr, list[frozenset[str]]]] = []
+        while len(keys) < _MAX_KEYS and (inner := peeled(root)) is not None:
             root, key = inner
-            keys.insert(0, key)
-            found = [t for path in self._data_files(root, subject, 0) for t in self._entries(path, keys, given)]
-            if not found and len(keys) > 1 and None not in keys:
-                found = [t for path in self._settings for t in self._entries(path, keys, given, is_whole=True)]
-            if found:
-                for text in found[:4]:
-                    self._note_file(text, key or "", out)
+            keys = [self._possible(key, subject), *keys]
+            steps.append((root, keys))
+        # The longest chain of keys says most.
+        for held, wanted in reversed(steps):
+            found = [t for path in self._data_files(held, subject, 0) for t in self._entries(path, wanted, given)]
+            if not found and len(wanted) > 1 and all(wanted):
+                found = [t for path in self._settings for t in self._entries(path, wanted, given, is_whole=True)]
+            if found and len(found) <= _MOST:
+                for text in found:
+                    self._note_file(text, max(wanted[-1], default=""), out)
                 return True
         return False
 
+    def _possible(self, key: Expr, subject: Subject) -> frozenset[str]:
+        """Return the texts that a key can be: a constant, or what is given for a parameter; empty where it varies."""
+        if is_text(key):
+            return frozenset({str(constant_of(key)).lower()})
+        if not is_name(key):
+            return frozenset()
+        defaults = [p.default for p in subject.ir.params if p.name == key[1] and p.default is not None]
+        given = [value for _, _, value in given_by_callers(self.code, subject, str(key[1]))]
+        return frozenset(str(constant_of(v)).lower() for v in (*defaults, *given) if is_text(v) and constant_of(v))
+
     def _entries(
-        self, path: str, keys: list[str | None], given: frozenset[str], is_whole: bool = False
+        self, path: str, keys: list[frozenset[str]], given: frozenset[str], is_whole: bool = False
     ) -> list[FileText]:
-        """Return the texts of a file below some keys, in any depth of the file; None stands for any key."""
-        wanted = [key.lower() if key is not None else None for key in keys]
+        """Return the texts of a file below some keys; an empty set stands for any key, or for one that is given.
+
+        Args:
+            path: The file.
+            keys: Possible texts of each key, in lower case.
+            given: Texts that the caller passes.
+            is_whole: Whether nothing may stand above or below the keys.
+        """
         lower = {g.lower() for g in given}
         out = []
         for found, text in self._files.entries(path).items():
-            if not is_prompt(text.text):
-                continue
-            for start in range(len(found) - len(wanted) + 1):
-                part = found[start : start + len(wanted)]
-                fits = all(w is None or w == f for w, f in zip(wanted, part, strict=True))
-                if fits and (not is_whole or start + len(wanted) == len(found)):
-                    if None in wanted and lower and lower.isdisjoint(part):
-                        continue
-                    out.append(text)
-                    break
-        return out if len(out) <= 4 else []
+            fits = len(found) >= len(keys) and all(
+                f in k if k else (not lower or f in lower) for k, f in zip(keys, found, strict=False)
+            )
+            if fits and (not is_whole or len(found) == len(keys)) and is_prompt(text.text):
+                out.append(text)
+        return out if len(out) <= _MOST else []
 
     def _data_files(self, e: Expr, subject: Subject, depth: int) -> list[str]:
         """Return the data files whose contents an expression holds."""
@@ -325,7 +341,7 @@ class PromptTexts:
                     for given in self.code.returned(builder) if builder is not None else ():
                         if builder is not None:
                             out.update(dict.fromkeys(self._data_files(given, builder, depth + 1)))
-        self._data[key] = list(out)[:MAX_FILES]
+        self._data[key] = list(out)[:_MAX_DATA]
         return self._data[key]
 
     @cached_property
@@ -369,10 +385,6 @@ _MODELS = frozenset({"llm_chat"})
 #: Attributes of a crew that hold the files of its agents and tasks.
 _CREWS = {"agents_config": "config/agents.yaml", "tasks_config": "config/tasks.yaml"}
 _DATA_NAME = re.compile(rb"[\"']([\w./-]{1,150}\.(?:ya?ml|toml|json))[\"']")
-
-
-def _arguments(call: Expr) -> list[Expr]:
-    return [*positional_of(call), *(v for _, v in keywords_of(call))]
 
 
 def _all_of(subject: Subject) -> list[tuple[Stmt, Expr]]:

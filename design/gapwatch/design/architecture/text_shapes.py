@@ -29,16 +29,14 @@ _MIN_PROMPT = 30
 MAX_FILES = 8
 
 
-def peeled(e: Expr) -> tuple[Expr, str | None] | None:
-    """Return the holder of an entry or member and its key; None as the key where it varies."""
+def peeled(e: Expr) -> tuple[Expr, Expr] | None:
+    """Return the holder of an entry or member, and its key."""
     if is_subscript(e):
-        key = index_of(e)
-        return owner_of(e), constant_of(key) if is_text(key) else None
+        return owner_of(e), index_of(e)
     if is_member(e):
-        return owner_of(e), member_of(e)
+        return owner_of(e), ("k", member_of(e))
     if is_call(e) and is_member(callee_of(e)) and member_of(callee_of(e)) == "get" and positional_of(e):
-        key = positional_of(e)[0]
-        return owner_of(callee_of(e)), constant_of(key) if is_text(key) else None
+        return owner_of(callee_of(e)), positional_of(e)[0]
     return None
 
 

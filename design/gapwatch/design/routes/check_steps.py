@@ -6,13 +6,33 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gapwatch.design.patterns.code_walk import arguments_of, leaves, names_in, target_names, text_of, unwrapped, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    callee_text,
+    leaves,
+    names_in,
+    target_names,
+    text_of,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.reaches import SOURCES, reaches
 from gapwatch.design.routes.way_pairs import RouteStep, step_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, way_of
-from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, call_line, is_call, line_of, targets_of, value_of
+from gapwatch.design.source.ir import (
+    Body,
+    Expr,
+    Stmt,
+    body_of,
+    branches_of,
+    call_line,
+    is_call,
+    line_of,
+    targets_of,
+    value_of,
+)
 from gapwatch.design.source.program import last_name, statements
 
 #: Longest name, in characters.
@@ -120,6 +140,13 @@ def _replaced(
         if second.form != "given":
             yield from step_of(s, first, second, why, frozenset(_assigned(inside)))
             return
+    for x in inside:
+        # The whole batch failed: each part of it by the same call.
+        for call in all_calls(statements(body_of(x))) if x[0] == "for" and first.call is not None else ():
+            if callee_text(call) == callee_text(first.call or ()) and text_of(call) != text_of(first.call):
+                second = Way(call_line(call), "call", call, call, reaches(subject, call), "yield")
+                yield RouteStep(first, second, why, line_of(s), call_line(call), 0.8)
+                return
     for call in all_calls(inside):
         if "person" in (found := reaches(subject, call)):
             yield from step_of(s, first, Way(call_line(call), "call", call, call, found, "yield"), why)

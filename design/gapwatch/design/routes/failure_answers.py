@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.patterns.code_walk import calls_in, leaves, names_in, text_of, unwrapped
+from gapwatch.design.patterns.code_walk import calls_in, calls_of, leaves, names_in, own_expressions, text_of, unwrapped
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names
@@ -27,11 +27,14 @@ from gapwatch.design.source.ir import (
     line_of,
     operands_of,
     operators_of,
+    targets_of,
     value_of,
 )
-from gapwatch.design.source.program import inner_bodies, statements
+from gapwatch.design.source.program import inner_bodies, last_name, statements
 
 _IMPORTS = re.compile(r"ImportError|ModuleNotFoundError|KeyboardInterrupt|CancelledError|StopIteration|StopAsync")
+#: Methods of a log that tell of a failure.
+_TELLS = frozenset({"error", "exception", "critical"})
 _KINDS = {"error": "error text", "empty": "empty", "text": "fixed text", "given": "argument"}
 
 
@@ -59,6 +62,7 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
         elif s[0] == "if":
             yield from _of_check(subject, s, before)
             yield from _of_invalid_value(s, body[i + 1 :])
+            yield from _of_told_failure(s)
         elif (given := _given(s)) is not None and Forms(before, "").of(given) == "error":
             yield given, line_of(s), "error text", 0.8
         for inner in inner_bodies(s):
@@ -87,6 +91,12 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             form = Forms(inside, caught).of(value) if value is not None else ""
             if value is not None and form in _KINDS and not (form == "given" and not _is_argument(subject, value)):
                 yield value, line_of(x), _KINDS[form], 0.9
+        bound = {text_of(t) for y in statements(body_of(s)) if y[0] == "assign" for t in targets_of(y)}
+        for x in inside:
+            value = value_of(x) if x[0] == "assign" else None
+            if value is not None and value[0] == "k" and any(text_of(t) in bound for t in targets_of(x)):
+                form = Forms(inside, caught).of(value)
+                yield value, line_of(x), _KINDS.get(form, "empty"), 0.7
         follows = after[0] if after and not leaves(body) else None
         if follows is not None and follows[0] == "return" and _returns(body_of(s)):
             value = value_of(follows) or ("k", None)
@@ -119,6 +129,16 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]
         if not found.isdisjoint(WORK) and (form != "empty" or "status" in text_of(test)):
             yield value, line_of(last), _KINDS[form], 0.7
             return
+
+
+def _of_told_failure(s: Stmt) -> Iterator[_Found]:
+    """Yield the empty value of a branch that tells of an error, and then gives it back or goes on with it."""
+    for body in (*(block for _, block in branches_of(s)), s[3]):
+        told = [c for x in body for e in own_expressions(x) for c in calls_of(e) if last_name(c) in _TELLS]
+        for x in body if told else ():
+            value = value_of(x) or ("k", None) if x[0] == "return" else value_of(x) if x[0] == "assign" else None
+            if value is not None and Forms(body, "").of(value) == "empty":
+                yield value, line_of(x), "empty", 0.7
 
 
 def _of_invalid_value(s: Stmt, after: Body) -> Iterator[_Found]:

@@ -34,6 +34,15 @@ SOURCES = frozenset({"llm_chat", "rerank", "retrieval", "embedding", "web_search
 _DEPTH = 4
 _FLOW = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property", "resume", "callback"})
 _ASKS_PERSON = frozenset({"interrupt", "input", "human_input", "ask_user", "ask_human"})
+#: Functions that parse other texts than JSON, with the modules that have them.
+_PARSERS = {
+    "safe_load": {"yaml"},
+    "load": {"yaml"},
+    "loads": {"toml", "tomllib", "tomli", "tomlkit", "xmltodict"},
+    "literal_eval": {"ast"},
+    "fromstring": {"ET", "etree", "ElementTree"},
+}
+_COUNTS = re.compile(r"(^|_)(count|num)_?tokens|tokens?_count", re.I)
 #: Calls whose result is no answer: logging, containers, clean-up, conversions.
 _NO_ANSWER = re.compile(
     r"(^|\.)(log|logger|logging|print|append|extend|add|format|join|str|repr|int|float|len|list|dict|set|tuple|bool|sleep"
@@ -59,6 +68,8 @@ def reaches(subject: Subject, call: Expr) -> frozenset[str]:
     if capability is not None:
         found.add(capability)
     name, owner = last_name(call), callee_text(call).rpartition(".")[0]
+    if name in _PARSERS and owner.rpartition(".")[2] in _PARSERS[name]:
+        found.add("json")
     if name in _ASKS_PERSON:
         found.add("person")
     if _CACHED.search(callee_text(call)) and not _WRITES.search(name) and not _is_dictionary(subject, owner):
@@ -127,6 +138,8 @@ def is_producer(call: Expr) -> bool:
     """Return whether a call may give an answer: no logging, conversion, clean-up, predicate or constructor."""
     text, name = callee_text(call), last_name(call)
     if not name or _LOGGING.search(text) or _PREDICATE.search(name) or name.lstrip("_")[:1].isupper():
+        return False
+    if _COUNTS.search(name):
         return False
     if name == "get":
         return True

@@ -67,11 +67,19 @@ def over_table(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt])
     """
     names = set(target_names(target_of(s)))
     iterable = unwrapped(iterable_of(s)) or iterable_of(s)
-    if is_call(iterable) and last_name(iterable) in _NO_TABLE:
+    while is_call(iterable) and last_name(iterable) == "enumerate" and arguments_of(iterable):
+        iterable = unwrapped(arguments_of(iterable)[0]) or iterable
+    listed = " ".join(sorted(names_in(iterable)))
+    if (
+        is_call(iterable)
+        and last_name(iterable) in _NO_TABLE
+        and not (last_name(iterable) == "zip" and _TABLE.search(listed))
+    ):
         return
     body = body_of(s)
     made = _made_of(body, names)
-    call = next((c for c in _tried(body) if _chosen_by(c, names, made)), None)
+    passed = {p.name for p in subject.ir.params}
+    call = next((c for c in _tried(body) if _chosen_by(c, names, made, passed)), None)
     if call is None or not is_producer(call) or not any(line >= call_line(call) for line in _exits(body)):
         return
     text = " ".join(sorted({*names, *names_in(iterable)}))
@@ -121,13 +129,18 @@ def _quits(body: Body) -> bool:
     return bool(body) and body[-1][0] in ("return", "raise", "break") and not tags_in(body[:-1], "continue")
 
 
-def _chosen_by(call: Expr, names: set[str], made: set[str]) -> bool:
-    """Return whether the loop's variable chooses the way: it is called, or passed beside what stays the same."""
+def _chosen_by(call: Expr, names: set[str], made: set[str], passed: set[str]) -> bool:
+    """Return whether the variable of a loop chooses the way.
+
+    It is called, or given to a function that is passed in, or
+    passed beside what stays the same.
+    """
     if {n.partition(".")[0] for n in names_in(callee_of(call))} & made:
         return True
     given = {n for argument in arguments_of(call) for n in names_in(argument)}
     roots = {n.partition(".")[0] for n in given}
-    return bool(roots & made) and bool(given - made - {"self"})
+    is_passed = callee_of(call)[0] == "n" and callee_text(call) in passed
+    return bool(roots & made) and (is_passed or bool(given - made - {"self"}))
 
 
 def _exits(body: Body) -> Iterator[int]:
@@ -161,9 +174,9 @@ def in_expression(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[Rou
         parts = [unwrapped(p) or p for p in operands_of(value)]
     elif value[0] == "?":
         bad, good = failed_names(value[1]), good_names(value[1])
-        if any(n in good for n in names_in(value[2])):
+        if any(n in good for n in names_in(value[2])) and _is_tested(value[2], value[1]):
             parts = [unwrapped(value[2]) or value[2], unwrapped(value[3]) or value[3]]
-        elif any(n in bad for n in names_in(value[3])):
+        elif any(n in bad for n in names_in(value[3])) and _is_tested(value[3], value[1]):
             parts = [unwrapped(value[3]) or value[3], unwrapped(value[2]) or value[2]]
     ways: list[Way] = []
     for part in parts:
@@ -181,3 +194,9 @@ def in_expression(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[Rou
         confidence = pair_of(first, second)
         if confidence is not None and callee_text(first.call or ()) != callee_text(second.call or ()):
             yield RouteStep(first, second, "if it gives nothing", first.line, line_of(s), confidence)
+
+
+def _is_tested(value: Expr, test: Expr) -> bool:
+    """Return whether a test is about a value itself, and not about what a call is given."""
+    e = unwrapped(value) or value
+    return e[0] in "nas" or text_of(e) in text_of(test)

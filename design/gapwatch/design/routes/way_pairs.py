@@ -18,6 +18,8 @@ _SOURCES = frozenset(
     {"http", "web_search", "saas", "retrieval", "tool", "llm_chat", "rerank", "guardrail", "embedding"}
 )
 _STORES = frozenset({"db_read", "db_execute", "ingest"})
+#: Capabilities that say little of what a call gives.
+_SERVICES = frozenset({"http", "saas", "tool"})
 _FALLBACK = re.compile(
     r"fall_?back|backup_(model|client|provider|llm|url|source)|secondary|alternat|degrad|cascade|tier|primary|default_model|cheap|plan_b|legacy|mock|canned"
     r"|rule_?based",
@@ -124,7 +126,8 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
     if first.is_work and second.is_work:
         if {first.by, second.by} <= _STORES and not (named or words):
             return None
-        if named or shared or words or first.by == second.by:
+        is_alike = first.by == second.by and (is_handler or first.by not in _SERVICES)
+        if named or shared or words or is_alike:
             return 0.9 if named else 0.8
         # Two ways that have nothing in common: an error may lead to any other, an absence from a store to its source.
         return 0.6 if is_handler or (first.by in _STORES and second.by in _SOURCES) else None

@@ -34,6 +34,10 @@ _SKIPPED_FOLDERS = frozenset(
 #: Folders of build results, unless they are packages.
 _BUILD_FOLDERS = frozenset({"build", "dist", "target", "out"})
 
+#: Files that tell people about the repository.
+_FOR_PEOPLE = re.compile(
+    r"(readme|changelog|changes|history|license|licence|contributing|code_of_conduct|security)\b", re.I
+)
 #: Source code that is not read, by the ending of its files.
 _LANGUAGES = {
     "ipynb": "notebooks",
@@ -215,6 +219,8 @@ class _Walk:
         if not (is_text or suffix in _LANGUAGES) or rules.ignores(path, is_folder=False):
             return
         if any(pattern.search(path.lower()) for tag, pattern in _TAGS if tag in ("test", "vendored")):
+            return
+        if _FOR_PEOPLE.match(path.rpartition("/")[2]):
             return
         if not is_text:
             self.unread[_LANGUAGES[suffix]] += 1
