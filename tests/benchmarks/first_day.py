@@ -39,23 +39,29 @@ CELLS = (
 SEASONS = ((0.0, 0.0), (0.3, 0.0), (0.3, 0.6), (0.6, 0.0), (0.6, 0.6))
 
 
-def seasonal_day(swing: float, traffic: float, streams: int, seed: int) -> int:
-    """Return the alerts of the first 24 hours of streams of 10 % whose rate swings as a sine, from any phase on.
+#: Units of the longer runs without a change, one trace every 30 s; and ticks that are folded at once in them.
+LONG, STEP = 50_000, 10
+
+
+def seasonal(swing: float, traffic: float, streams: int, seed: int, ticks: int = TICKS_A_DAY, step: int = 1) -> int:
+    """Return the alerts of streams of 10 % whose rate swings as a sine, from their first trace and any phase on.
 
     Args:
         swing: Largest difference of the rate from its mean, as a part of the mean.
         traffic: The same of the traffic, one trace every 30 s on average, in the phase of the rate.
         streams: Number of streams.
         seed: Seed of the generator.
+        ticks: Length of the run: a day.
+        step: Ticks that are folded at once.
     """
     fleet = Fleet(FleetConfig(rate_bets()), streams)
     fleet.state["bad_side"][:] = 1
     set_allowed(fleet.state, np.arange(streams), TICKETS, PAGES)
     rng, alerts = np.random.default_rng(seed), 0
     phase = rng.random(streams)
-    for i in range(TICKS_A_DAY):
+    for i in range(0, ticks, step):
         wave = np.sin(2 * np.pi * (i / TICKS_A_DAY + phase))
-        n = rng.poisson(1.0 + traffic * wave)
+        n = rng.poisson(step * (1.0 + traffic * wave))
         k = rng.binomial(n, 0.1 * (1.0 + swing * wave))
         fleet.fold(START + i, np.stack([n - k, k]).astype(np.float64), None, hour_of_week(START + i, "UTC"))
         steps = advance_phases(fleet, START + i)
@@ -63,15 +69,15 @@ def seasonal_day(swing: float, traffic: float, streams: int, seed: int) -> int:
     return alerts
 
 
-def print_seasons(streams: int, seed: int) -> None:
-    """Print the alerts of a first day with a season beside those that the budget of a day allows."""
-    allowed = streams * (TICKETS + PAGES) / 30.0
+def print_seasons(streams: int, seed: int, ticks: int = TICKS_A_DAY, step: int = 1) -> None:
+    """Print the alerts of first days with a season beside those that the budget of that time allows."""
+    allowed = streams * (TICKETS + PAGES) / 30.0 * ticks / TICKS_A_DAY
     for swing, traffic in SEASONS:
-        alerts = seasonal_day(swing, traffic, streams, seed)
+        alerts = seasonal(swing, traffic, streams, seed, ticks, step)
         good = alerts <= allowed + 3.0 * math.sqrt(allowed)
         print(
             f"{'met   ' if good else 'MISSED'} no change, a season of +-{swing:.0%}, of the traffic +-{traffic:.0%}: "
-            f"{alerts} alerts of {streams} streams in 24 hours ({allowed:.1f} allowed)",
+            f"{alerts} alerts of {streams} streams in {ticks / TICKS_A_DAY:.1f} days ({allowed:.1f} allowed)",
             flush=True,
         )
 
@@ -100,8 +106,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="40 streams a cell; else 200")
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--seasons", action="store_true", help="the days with a season only")
+    parser.add_argument("--long", action="store_true", help="50,000 traces with a season only")
     chosen = parser.parse_args()
     streams = 40 if chosen.quick else 200
+    if chosen.long:
+        print_seasons(streams, chosen.seed, LONG, STEP)
+        return
     print_seasons(streams, chosen.seed)
     if chosen.seasons:
         return
