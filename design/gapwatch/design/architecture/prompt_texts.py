@@ -21,7 +21,7 @@ from gapwatch.design.architecture.text_shapes import (
     text_and_fields,
     written_path,
 )
-from gapwatch.design.patterns.code_walk import children, own_expressions, target_names, text_of, walk
+from gapwatch.design.patterns.code_walk import arguments_of, children, own_expressions, target_names, text_of, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
