@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 APPLICATIONS = sorted(
     path
     for path in FOLDER.glob("*.yaml")
-    if path.name not in ("layouts.yaml", "mutations.yaml", "routes_and_breakers.yaml")
+    if path.name not in ("layouts.yaml", "mutations.yaml", "routes_and_breakers.yaml", "instrumented.yaml")
 )
 #: Keys of each list, those that may be missing after a question mark.
 FORM = {
