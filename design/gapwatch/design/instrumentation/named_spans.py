@@ -23,6 +23,7 @@ from gapwatch.design.source.ir import (
     is_text,
     items_of,
     keywords_of,
+    line_of,
     line_or,
     member_of,
     name_of,
@@ -44,6 +45,8 @@ _USAGE = ("usage.input_tokens", "usage.output_tokens", "usage.cost_usd")
 _NO_NOTES = ("name", "component", "kind", "is_there")
 #: What the module `span_recording` reads from a model's reply.
 _REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "attributes.finish_reason")
+#: Methods that give the current span of Langfuse its content.
+_UPDATES = ("update_current_span", "update_current_generation", "update_current_observation")
 #: What a decorator of Gapwatch's publisher records by itself.
 _NATIVE_DECORATOR = ("input", "output", "model", "usage.input_tokens", "usage.output_tokens")
 
@@ -61,6 +64,7 @@ class NamedSpan:
         place: Line of the literal.
         fields: Fields of a step that it has.
         is_current: Whether it is OpenTelemetry's current span when the function begins.
+        is_whole: Whether the whole function runs in it.
         is_native: Whether the literal is the component of a step of Gapwatch's own publisher.
         needs: Library that an instrumentor must cover, else there is no such span; empty for none.
     """
@@ -73,6 +77,7 @@ class NamedSpan:
     place: CodePlace
     fields: tuple[str, ...]
     is_current: bool = False
+    is_whole: bool = True
     is_native: bool = False
     needs: str = ""
 
@@ -86,6 +91,7 @@ def named_spans(subject: Subject, names: ImportedNames, ways: SpanWays) -> list[
         ways: The table of ways.
     """
     found = [*_decorated(subject, names, ways), *_called(subject, names, ways)]
+    found = [_updated(span, subject) for span in found]
     extra = _attributes_set(subject, ways)
     if not extra:
         return found
@@ -93,6 +99,28 @@ def named_spans(subject: Subject, names: ImportedNames, ways: SpanWays) -> list[
         replace(span, fields=tuple(dict.fromkeys((*span.fields, *extra)))) if span.symbol == subject.symbol else span
         for span in found
     ]
+
+
+def _updated(span: NamedSpan, subject: Subject) -> NamedSpan:
+    """Return a span with the fields that its own `update` gives: `with ... as span: span.update(output=docs)`."""
+    targets = {
+        text_of(target)
+        for s in subject.statements
+        if s[0] == "with" and line_of(s) == span.place.line
+        for _, target in items_of(s)
+        if target is not None
+    }
+    given = [
+        name
+        for call in subject.calls
+        if callee_text(call).removesuffix(".update") in targets and callee_text(call).endswith(".update")
+        for name, _ in keywords_of(call)
+        if name in ("input", "output", "model")
+    ]
+    if not given:
+        return span
+    counted = ("attributes.retrieved_count",) if span.kind == "retrieval" and "output" in given else ()
+    return replace(span, fields=tuple(dict.fromkeys((*span.fields, *given, *counted))))
 
 
 def _decorated(subject: Subject, names: ImportedNames, ways: SpanWays) -> Iterator[NamedSpan]:
@@ -133,7 +161,8 @@ def _called(subject: Subject, names: ImportedNames, ways: SpanWays) -> Iterator[
             if handed is None:
                 continue
             symbol = _handed(subject, call, handed) or symbol
-        yield replace(_span(way, subject, call, callee_of(call), literal, symbol, ways), is_current=False)
+        made = _span(way, subject, call, callee_of(call), literal, symbol, ways)
+        yield replace(made, is_current=False, is_whole=way.function is not None)
 
 
 def _way(subject: Subject, callee: Expr, names: ImportedNames, ways: SpanWays) -> SpanWay | None:
@@ -203,7 +232,10 @@ def _span(
         kind = ways.kinds.get(word, word if way.is_native else kind)
     line = call_line(call) if is_call(call) else subject.ir.line
     # The mapping counts the documents of a retrieval.
-    counted = ("attributes.retrieved_count",) if kind == "retrieval" and "output" in way.fields else ()
+    given = {name for name, value in keywords_of(call) if name} if is_call(call) else set()
+    own = [name for name in ("input", "output", "model") if name in given]
+    fields = tuple(f for f in dict.fromkeys((*way.fields, *own)) if not _is_switched_off(call, f))
+    counted = ("attributes.retrieved_count",) if kind == "retrieval" and "output" in fields else ()
     return NamedSpan(
         library=way.library,
         literal=literal,
@@ -211,11 +243,16 @@ def _span(
         kind=kind,
         symbol=symbol,
         place=CodePlace(subject.program.path(subject.info), line),
-        fields=(*way.fields, *counted),
+        fields=(*fields, *counted),
         is_current=way.is_current,
         is_native=way.is_native,
         needs=way.needs,
     )
+
+
+def _is_switched_off(call: Expr, name: str) -> bool:
+    """Return whether a call says that a field is not captured: `capture_input=False`."""
+    return is_call(call) and keyword(call, f"capture_{name}") == ("k", False)
 
 
 def _handed(subject: Subject, call: Expr, handed: Expr) -> str | None:
@@ -266,6 +303,9 @@ def _attributes_set(subject: Subject, ways: SpanWays) -> list[str]:
         for e, target in items_of(s)
         if target is not None and is_call(e) and last_name(e) == "span"
     }
+    for call in subject.calls:
+        if last_name(call) in _UPDATES:
+            found.update(dict.fromkeys(name for name, _ in keywords_of(call) if name in ("input", "output", "model")))
     for s in subject.statements if opened else ():
         for target in targets_of(s) if s[0] == "assign" else ():
             if is_member(target) and text_of(owner_of(target)) in opened and member_of(target) in _NATIVE_FIELDS:

@@ -19,8 +19,6 @@ from gapwatch.design.patterns.libraries import LibraryCatalog
 _MOST_CALLS = 8
 #: Capabilities of calls that a client's instrumentor makes spans of, with the kind of the span.
 _CLIENT_KINDS = {"llm_chat": "llm", "embedding": "embedding", "retrieval": "retrieval", "rerank": "rerank"}
-#: Patterns and capabilities whose metrics a span of the client answers, rather than one of the function.
-_OF_CLIENT = frozenset({"calls_llm", "llm_chat", "embedding", "retrieval", "rerank"})
 #: Fields that a field of a claim is made of.
 _MADE_OF = {
     "latency": ("started_at", "ended_at"),
@@ -310,7 +308,7 @@ def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], pr
         if metric.claim["form"] == "ratio":
             continue
         fields = needed_fields(metric)
-        is_of_client = metric.source == "judge" or metric.pattern in _OF_CLIENT or _reads_client(metric)
+        wanted = _client_kind(metric)
         names: dict[str, None] = {}
         kinds: dict[str, None] = {}
         answered: list[str] = []
@@ -320,9 +318,10 @@ def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], pr
             mine = by_name[metric.component, name]
             for point in mine:
                 spans = present.points.get(point.symbol, PointSpans())
-                own = [s for s in spans.own if set(fields) <= set(s.fields)]
-                client = [k for k, has in spans.client.items() if is_of_client and set(fields) <= set(has)]
-                if own:
+                own = _own_spans(spans.own, fields, wanted)
+                client = [k for k, has in spans.client.items() if k == wanted and set(fields) <= set(has)]
+                # The answer is what the function gives back; all else of a call is in the span of the client.
+                if own and (not client or fields == ("output",)):
                     for span in own:
                         if span.is_native:
                             kinds.update(dict.fromkeys([span.kind] if span.kind else []))
@@ -331,18 +330,16 @@ def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], pr
                 elif client:
                     kinds.update(dict.fromkeys(client))
                 else:
-                    reasons.append(_reason(point, spans, fields, is_of_client))
+                    reasons.append(_reason(point, spans, fields, wanted is not None))
             if mine and not reasons:
                 answered.append(name)
             else:
                 unanswered[name] = "; ".join(dict.fromkeys(reasons)) or "no function has this span"
-                names[name] = None
-                for point in mine:
-                    spans = present.points.get(point.symbol, PointSpans())
-                    # What is missing is added to the span that there is.
-                    names.update(dict.fromkeys(n for s in spans.own if s.is_current for n in s.names))
+                # What is missing is added to the span that there is.
+                there = [s for p in mine for s in present.points.get(p.symbol, PointSpans()).own if s.is_current]
+                names.update(dict.fromkeys([n for s in there for n in s.names] or [name]))
         metric.answered, metric.unanswered = answered, unanswered
-        if answered and metric.when is not None:
+        if metric.when is not None and (answered or list(names) != metric.spans):
             metric.when = _with_spans(metric.when, list(names), list(kinds))
     by_metric = {m.name: m for m in metrics}
     for metric in metrics:
@@ -353,8 +350,19 @@ def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], pr
             metric.unanswered = {n: why for p in known for n, why in p.unanswered.items()}
 
 
-def _reads_client(metric: MetricDesign) -> bool:
-    return metric.family in ("retrieval_latency", "embedding_errors")
+def _client_kind(metric: MetricDesign) -> str | None:
+    """Return the kind of the client's spans that a metric can read, None where it is about the function."""
+    if metric.source == "judge" or metric.pattern in ("calls_llm", "llm_chat"):
+        return "llm"
+    return {"passages_found": "retrieval", "retrieval_latency": "retrieval", "embedding_errors": "embedding"}.get(
+        metric.family
+    )
+
+
+def _own_spans(spans: list[NamedSpan], fields: tuple[str, ...], wanted: str | None) -> list[NamedSpan]:
+    """Return the spans of a function that answer: those of the kind, else those of the whole function, else all."""
+    found = [s for s in spans if set(fields) <= set(s.fields)]
+    return [s for s in found if wanted is not None and s.kind == wanted] or [s for s in found if s.is_whole] or found
 
 
 def _reason(point: IntegrationPoint, spans: PointSpans, fields: tuple[str, ...], is_of_client: bool) -> str:
