@@ -267,3 +267,19 @@ def test_a_repository_without_instrumentation_has_no_part_spans(tmp_path: Path) 
 
     assert "spans" not in data
     assert yaml.safe_dump(data)
+
+
+def test_a_rule_that_takes_all_calls_of_a_kind_leaves_those_below_a_named_span_to_it(tmp_path: Path) -> None:
+    ask = "    return OpenAI().chat.completions.create(model='m', messages=[q]).choices[0].message.content\n"
+    start = "from openai import OpenAI\nfrom langfuse import observe\nimport openlit\nopenlit.init()\n"
+    files = {
+        "writer.py": f"{start}@observe(name='write')\ndef write(q):\n{ask}",
+        "critic.py": f"{start}def criticise(q):\n{ask}",
+    }
+    rules = run_design(scan_repository(write_tree(tmp_path, files))).present.rules
+
+    assert [(r.component, r.conditions) for r in rules] == [
+        ("write", {"span": "write"}),
+        ("write", {"kind": "llm", "under": "write"}),
+        ("criticise", {"kind": "llm"}),
+    ]

@@ -132,6 +132,7 @@ class _Search:
         for span in instrumentation.spans:
             self._by_name[span.literal].add(self.component_of(span) or "")
         self._kind_rules: list[SpanRuleDraft] = []
+        self._own_kinds: list[SpanRuleDraft] = []
 
     def component_of(self, span: NamedSpan) -> str | None:
         """Return the component whose function runs in a span, or whose file holds an object of a module."""
@@ -243,12 +244,13 @@ class _Search:
 
     def _add_kind_rule(self, point: IntegrationPoint, kind: str, owner: str) -> None:
         spans = [s for s in self.instrumentation.spans if s.literal == owner]
-        if owner and {self.component_of(s) for s in spans} == {point.component}:
-            return  # The mapping gives the call to the step around it.
+        # The mapping gives a call to the step around it, unless a rule takes all calls of the kind.
+        rules = self._own_kinds if owner and {self.component_of(s) for s in spans} == {point.component} else None
+        rules = self._kind_rules if rules is None else rules
         conditions = {"kind": kind} | ({"under": owner.translate(_MARKS)} if owner else {})
         rule = SpanRuleDraft(point.component, conditions, str(point.place))
-        if not any(r.component == rule.component and r.conditions == rule.conditions for r in self._kind_rules):
-            self._kind_rules.append(rule)
+        if not any(r.component == rule.component and r.conditions == rule.conditions for r in rules):
+            rules.append(rule)
 
     # -- rules -----------------------------------------------------------------------------------------------------
 
@@ -263,8 +265,10 @@ class _Search:
             if not any(r.component == component and r.conditions == conditions for r in out):
                 out.append(rule)
         out.sort(key=lambda r: -len(r.conditions))
-        depth = {r.conditions["under"]: self._depth(r) for r in self._kind_rules if "under" in r.conditions}
-        kinds = sorted(self._kind_rules, key=lambda r: -depth.get(r.conditions.get("under", ""), -1))
+        taken = {r.conditions["kind"] for r in self._kind_rules}
+        found = [*self._kind_rules, *(r for r in self._own_kinds if r.conditions["kind"] in taken)]
+        depth = {r.conditions["under"]: self._depth(r) for r in found if "under" in r.conditions}
+        kinds = sorted(found, key=lambda r: -depth.get(r.conditions.get("under", ""), -1))
         return [*out, *kinds]
 
     def _depth(self, rule: SpanRuleDraft) -> int:
