@@ -22,12 +22,15 @@ READING: list[list[str]] = [
     ["issue", "list"],
     ["issue", "show", "no-such-issue"],
     ["triage", "list"],
+    ["test", "report", "no-such-run"],
+    ["test", "trend"],
+    ["compare", "no-such-run", "last"],
     ["judge", "rerun", "no/such/row", "--show"],
 ]
 #: Commands of which both forms answer differently, or that open the file itself.
 APART = (
     "snapshot", "export", "judge run", "judge reproducibility", "migrate", "serve", "issue new", "issue import",
-    "issue export",
+    "issue export", "test run",
 )  # fmt: skip
 #: Decisions that may be made again. ALERT and ROW stand for an alert and a row.
 DECIDING: list[list[str]] = [
@@ -44,5 +47,6 @@ DECIDING: list[list[str]] = [
     ["issue", "from-trace", "no-such-trace", "--by", "maria"],
     ["triage", "make", "row:no-such-trace", "--by", "maria"],
     ["triage", "join", "row:no-such-trace", "no-such-issue", "--by", "maria"],
+    ["test", "override", "no-such-run", "t", "--outcome", "pass", "--why", "right", "--by", "maria"],
     ["triage", "drop", "row:no-such-trace", "--why", "noise", "--by", "maria"],
 ]

@@ -83,7 +83,8 @@ def test_every_command_on_a_store_takes_an_address() -> None:
         if any(param.name == "store" and type(param.type).__name__ == "_StoreType" for param in command.params)
     }
     tried = {
-        " ".join(words[:2]) if words[0] in ("judge", "issue", "triage") else words[0] for words in [*READING, *DECIDING]
+        " ".join(words[:2]) if words[0] in ("judge", "issue", "triage", "test") else words[0]
+        for words in [*READING, *DECIDING]
     }
     assert found == (tried | set(APART)) & found
     assert {"rates", "gaps", "alerts", "explain", "ack", "snapshot", "judge agreement", "override"} <= found

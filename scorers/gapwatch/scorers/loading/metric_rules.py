@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from gapwatch.scorers.judges.prompt import transcript_rule
 from gapwatch.scorers.loading.draft import Draft
+from gapwatch.scorers.loading.feedback_rules import check_feedback
 from gapwatch.scorers.loading.predicate_reader import UNREADABLE
 from gapwatch.scorers.loading.problems import KeyPath, nearest, one_of
 from gapwatch.scorers.loading.schema_reader import REFERENCE_NAMES
@@ -64,7 +65,7 @@ def check_metric(draft: Draft, metric: Metric, path: KeyPath) -> None:
     elif isinstance(claim, RatioClaim):
         _check_ratio(draft, metric, claim, claim_path)
     elif isinstance(claim, FeedbackClaim):
-        _check_feedback(draft, metric, path)
+        check_feedback(draft, metric, path)
     for predicate, where in _predicates(metric, path):
         _check_references(draft, metric, predicate, where)
     _check_strata(draft, metric, (*path, "sample", "strata"))
@@ -396,11 +397,3 @@ def _check_ratio(draft: Draft, metric: Metric, claim: RatioClaim, path: KeyPath)
         elif (part.component, part.is_trace) != (metric.component, metric.is_trace):
             message = f"{name} is about another component"
             draft.problems.add((*path, key), message, f"a metric of {metric.component or 'the trace'}")
-
-
-def _check_feedback(draft: Draft, metric: Metric, path: KeyPath) -> None:
-    """Note keys without an effect: feedback comes from people, and all of it counts."""
-    for key in ("when", "sample"):
-        if key in metric.model_fields_set:
-            message = "feedback is not about single spans, and all of it counts, so this has no effect"
-            draft.problems.add((*path, key), message, "no such key")

@@ -35,7 +35,7 @@ COMMANDS: dict[str, Command] = {
     "dashboards": Command("Write dashboards for Grafana.", "gapwatch.streams.commands.dashboards:dashboards_command"),
     "eval": Command(
         "Evaluate a function over a data set, report, and gate a build.",
-        "gapwatch.streams.commands.eval:eval_command",
+        "gapwatch.streams.commands.evaluation.eval:eval_command",
     ),
     "explain": Command("One page on one alert.", "gapwatch.streams.commands.alerts:explain_command"),
     "judge": Command(
@@ -43,7 +43,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "metrics": Command(
         "List the metrics of evaluations, and export them into a portfolio.",
-        "gapwatch.streams.commands.metrics:metrics_command",
+        "gapwatch.streams.commands.evaluation.metrics:metrics_command",
     ),
     "publish": Command(
         "Publish files of traces to a Kafka topic.", "gapwatch.streams.commands.publish:publish_command"
@@ -73,4 +73,5 @@ COMMANDS: dict[str, Command] = {
     "spans": Command(
         "Show what OpenTelemetry spans have that can be watched.", "gapwatch.streams.commands.spans:spans_command"
     ),
+    "test": Command("Run the tests of issues, and report.", "gapwatch.streams.commands.evaluation.tests:test_command"),
 }

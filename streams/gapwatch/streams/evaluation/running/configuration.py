@@ -20,11 +20,13 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1)]
 
 
-class _WrittenSettings(BaseModel):
+class WrittenSettings(BaseModel):
+    """Part of a configuration; unknown keys are errors."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Entrypoint(_WrittenSettings):
+class Entrypoint(WrittenSettings):
     """The evaluated function.
 
     Attributes:
@@ -36,7 +38,7 @@ class Entrypoint(_WrittenSettings):
     function: str
 
 
-class StoreQuery(_WrittenSettings):
+class StoreQuery(WrittenSettings):
     """A data set from a store.
 
     Attributes:
@@ -48,7 +50,7 @@ class StoreQuery(_WrittenSettings):
     query: str
 
 
-class ModelEndpoint(_WrittenSettings):
+class ModelEndpoint(WrittenSettings):
     """The model that judges.
 
     Attributes:
@@ -81,7 +83,7 @@ class ModelEndpoint(_WrittenSettings):
         return OpenAICompatibleLLMClient(self.base_url, key, self.model, self.vendor)
 
 
-class EvaluationConfig(_WrittenSettings):
+class EvaluationConfig(WrittenSettings):
     """Configuration of an evaluation; paths are relative to its file, else to the current folder.
 
     Attributes:

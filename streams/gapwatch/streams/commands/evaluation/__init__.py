@@ -1,0 +1,1 @@
+"""Commands of evaluation: `gapwatch eval`, `metrics` and `test`."""
