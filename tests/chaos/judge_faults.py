@@ -50,7 +50,7 @@ REFUSED_SECONDS, REFUSED_AFTER = 60.0, 0.3
 POINTS = ("gaps", "ticks", "ledger", "judge_requests", "offsets", "commit", "after", "lease", "answer")
 
 
-def _faults(body: dict[str, Any], good: HttpAnswer, key: str) -> dict[str, tuple[HttpAnswer, float]]:
+def faults_of(body: dict[str, Any], good: HttpAnswer, key: str) -> dict[str, tuple[HttpAnswer, float]]:
     """Return every fault by its name, with the calls that the provider bills for it."""
     text = orjson.loads(good.body)["choices"][0]["message"]["content"]
     fields = orjson.loads(text)
@@ -104,7 +104,7 @@ def _faults(body: dict[str, Any], good: HttpAnswer, key: str) -> dict[str, tuple
     }  # fmt: skip
 
 
-class _Provider:
+class FaultyProvider:
     """Answers by chance, and bills."""
 
     def __init__(self, seed: int, refused_after: int, refused_seconds: float) -> None:
@@ -124,7 +124,7 @@ class _Provider:
             return HttpAnswer(401, orjson.dumps({"error": {"message": f"Incorrect API key provided: {key}"}}))
         good, calls, name = verdict(body, self._rng.choice(["Good", "Poor"])), 1.0, "good"
         if self._rng.random() < FAULT_RATE:
-            faults = _faults(body, good, key)
+            faults = faults_of(body, good, key)
             name = self._rng.choice([*faults])
             good, calls = faults[name]
         self.seen[name] += 1
@@ -134,8 +134,8 @@ class _Provider:
         return good
 
 
-def _serve(pipe: Connection, seed: int, refused_after: int, refused_seconds: float) -> None:
-    provider = _Provider(seed, refused_after, refused_seconds)
+def serve_faults(pipe: Connection, seed: int, refused_after: int, refused_seconds: float) -> None:
+    provider = FaultyProvider(seed, refused_after, refused_seconds)
     server = ServerThread(provider.answer)
     pipe.send(server.base_url)
     pipe.recv()
@@ -218,7 +218,7 @@ def fault_run(
     os.environ["FAULT_KEY"] = KEY
     output = folder / "output.txt"
     server = context.Process(
-        target=_serve, args=(there, seed, int(REFUSED_AFTER * requests), refused_seconds), daemon=True
+        target=serve_faults, args=(there, seed, int(REFUSED_AFTER * requests), refused_seconds), daemon=True
     )
     server.start()
     base_url = here.recv()
@@ -241,11 +241,11 @@ def fault_run(
     return {
         "killed": killed, "seconds": round(time.perf_counter() - began, 1), **_at_the_end(path),
         "billed_usd": round(usd, 4), "largest_usd": largest, "answers": dict(sorted(seen.items())),
-        "with_the_key": [file.name for file in folder.rglob("*") if file.is_file() and _holds_the_key(file)],
+        "with_the_key": [file.name for file in folder.rglob("*") if file.is_file() and holds_the_key(file)],
     }  # fmt: skip
 
 
-def _holds_the_key(file: Path) -> bool:
+def holds_the_key(file: Path) -> bool:
     data = file.read_bytes()
     forms = [KEY[:12].encode(), KEY[12:].encode(), base64.b64encode(KEY.encode())[:16], KEY.encode().hex().encode()]
     return any(form in data for form in forms)

@@ -145,7 +145,7 @@ def _checked(document: dict[str, Any], scale: Scale, schema: Mapping[str, Any], 
     if band is None:
         words = ", ".join(band.word for band in scale.bands)
         return NoAnswer("off_scale", f'the key "score" holds none of: {words}')
-    wrong = _against_schema({**document, "score": band.word}, schema)
+    wrong = _against_schema(document, schema, (mark, "justification", "score"))
     if wrong is not None:
         return NoAnswer("schema", wrong)
     more = {name: value for name, value in document.items() if name not in (mark, "justification", "score")}
@@ -171,8 +171,14 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _against_schema(document: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Return the first violation of the parts of JSON Schema that structured output has: keys, types, enumerations."""
+def _against_schema(document: dict[str, Any], schema: Mapping[str, Any], known: tuple[str, ...]) -> str | None:
+    """Return the first violation of the parts of JSON Schema that structured output has: keys, types, enumerations.
+
+    Args:
+        document: The answer.
+        schema: The schema.
+        known: Keys whose values have been read.
+    """
     properties = schema["properties"]
     for name in schema["required"]:
         if name not in document:
@@ -180,7 +186,7 @@ def _against_schema(document: dict[str, Any], schema: Mapping[str, Any]) -> str 
     for name, value in document.items():
         if name not in properties:
             return f'the key "{name[:60]}" was not asked for'
-        if problem := _against_property(value, properties[name]):
+        if name not in known and (problem := _against_property(value, properties[name])):
             return f'the key "{name[:60]}" {problem}'
     return None
 

@@ -325,6 +325,16 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
         items: JSON list of its requests, with the random numbers of their prompts; when done, of those asked again.
         at: Time, UTC.""",
     ),
+    "retried_verdicts": (
+        "Requests and evidence of the verdicts that `gapwatch judge retry` gave, by which they are rebuilt.",
+        """override_id: Id of the override that shows the verdict.
+        request_id: Id of the request that was asked again.
+        judge_model_id: Model that answered.
+        judge_prompt_sha: Hash of the template.
+        judge_request_sha: Hash of the request as sent.
+        judge_input_sha: Hash of the inputs.
+        evidence: JSON, as in `gaps`.""",
+    ),
     "outbox": (
         "Messages to send to Kafka, written in the transaction that they report.",
         """seq

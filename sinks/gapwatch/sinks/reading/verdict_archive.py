@@ -50,9 +50,18 @@ _COLUMNS = (
     "portfolio_sha", "outcome", "band", "judge_model_id", "judge_prompt_sha", "judge_request_sha", "judge_input_sha",
     "evidence",
 )  # fmt: skip
+_RETRIED_COLUMNS = _COLUMNS[1:]
 _PLACE = ("lane", "source_topic", "source_partition", "source_offset", "span_index", "metric", "judge")
 _PLACES = """SELECT concat_ws('/', source_topic, source_partition, source_offset, span_index, metric, judge) FROM gaps
     WHERE judge_request_sha IS NOT NULL AND outcome IN ('pass', 'fail') ORDER BY judge_request_sha LIMIT ?"""
+_RETRIED = """SELECT o.outcome, o.label AS band, r.judge_model_id, r.judge_prompt_sha, r.judge_request_sha,
+        r.judge_input_sha, r.evidence
+    FROM overrides o JOIN internal.retried_verdicts r USING (override_id)
+    WHERE o.lane = ? AND o.source_topic = ? AND o.source_partition = ? AND o.source_offset = ? AND o.span_index = ?
+        AND o.metric = ? AND o.judge IS NOT DISTINCT FROM ? ORDER BY o."at" DESC LIMIT 1"""
+_WAS_RETRIED = """SELECT count(*) FROM overrides WHERE "by" = 'judge retry' AND lane = ? AND source_topic = ?
+    AND source_partition = ? AND source_offset = ? AND span_index = ? AND metric = ?
+    AND judge IS NOT DISTINCT FROM ?"""
 _RECORD = """SELECT record FROM samples WHERE lane = ? AND source_topic = ? AND source_partition = ?
     AND source_offset = ? AND record IS NOT NULL LIMIT 1"""
 
@@ -68,7 +77,7 @@ class VerdictArchive:
         self._con = con
 
     def verdict(self, place: str) -> ArchivedVerdict:
-        """Return the row of one judge.
+        """Return the verdict of one judge: that of its row, or where the judge was asked again, the last one.
 
         Args:
             place: topic/partition/offset/span/metric/judge.
@@ -78,6 +87,10 @@ class VerdictArchive:
         """
         row = find_row(self._con, place, _COLUMNS)
         columns = {name: row[name] for name in (*_PLACE, *_COLUMNS)}
+        identity = [row[name] for name in _PLACE]
+        if self._con.execute(_WAS_RETRIED, identity).fetchall()[0][0]:
+            for retried in self._con.execute(_RETRIED, identity).fetchall():
+                columns |= dict(zip(_RETRIED_COLUMNS, retried, strict=True))
         return ArchivedVerdict(place_of(row), **{**columns, "evidence": orjson.loads(row["evidence"] or "{}")})
 
     def places(self, most: int) -> list[str]:

@@ -35,14 +35,19 @@ INTERNAL = "internal"
 INTERNAL_TABLES = frozenset(
     {
         "trace_ids", "detector_snapshots", "waited_for", "judge_requests", "judge_closed", "judge_offsets",
-        "judge_money", "judge_batches", "outbox", "relayed", "past_ticks", "past_dead_letters", "facet_names",
-        "tick_joins",
+        "judge_money", "judge_batches", "retried_verdicts", "outbox", "relayed", "past_ticks", "past_dead_letters",
+        "facet_names", "tick_joins",
     }
 )  # fmt: skip
 
 #: Journal of the judges' batches; also made in stores of this version that lack it.
 JUDGE_BATCHES = """CREATE TABLE internal.judge_batches (batch VARCHAR, lane VARCHAR, state VARCHAR,
     provider_id VARCHAR, items BLOB, "at" TIMESTAMP)"""
+
+#: Requests and evidence of the verdicts that retries gave; also made in stores of this version that lack it.
+RETRIED_VERDICTS = """CREATE TABLE internal.retried_verdicts (override_id VARCHAR, request_id VARCHAR,
+    judge_model_id VARCHAR, judge_prompt_sha VARCHAR, judge_request_sha VARCHAR, judge_input_sha VARCHAR,
+    evidence VARCHAR)"""
 
 #: Written into every store, to distinguish it from the DuckDB file of another program.
 PROGRAM = "gapwatch"
@@ -165,6 +170,7 @@ _OWN_TABLES = [
     """CREATE TABLE internal.judge_money (lease VARCHAR, portfolio VARCHAR, metric VARCHAR, week VARCHAR, entry VARCHAR,
         usd DOUBLE, "at" TIMESTAMP)""",
     JUDGE_BATCHES,
+    RETRIED_VERDICTS,
     """CREATE TABLE internal.outbox (seq BIGINT, id VARCHAR, topic VARCHAR, "key" VARCHAR, "value" BLOB,
         headers JSON)""",
     "CREATE TABLE internal.relayed (topic VARCHAR, seq BIGINT)",

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
+import orjson
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.judges.ensemble import ENSEMBLE, Vote, decide
@@ -25,6 +26,7 @@ from gapwatch.scorers.loading.load import parse_stored_portfolio
 from gapwatch.scorers.portfolio.author import names_person
 from gapwatch.sinks.reading.since import parse_since
 from gapwatch.sinks.store.row_inserts import insert_row
+from gapwatch.sinks.store.schema import RETRIED_VERDICTS
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.topics import JUDGE_REQUESTS_TOPIC
 from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, week_of
@@ -35,6 +37,7 @@ RETRIED = "judge retry"
 #: Outcomes with which a judge or an ensemble has decided.
 DECIDED = ("pass", "warn", "fail")
 _MARK = "-again"
+_IF_MISSING = RETRIED_VERDICTS.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
 _TEXT_LIMIT = 1_000
 #: State, score and position of an answer.
 Answer = tuple[str, float | None, float | None]
@@ -254,13 +257,38 @@ def retried_override(
     }  # fmt: skip
 
 
-def insert_retried(con: duckdb.DuckDBPyConnection, overrides: Sequence[Mapping[str, Any]]) -> None:
-    """Insert the overrides of retries, except on rows of which a person has decided meanwhile."""
+def insert_retried(
+    con: duckdb.DuckDBPyConnection, overrides: Sequence[Mapping[str, Any]], judgements: Sequence[Judgement]
+) -> None:
+    """Insert the overrides of retries and what their requests are rebuilt from, except where a person has decided.
+
+    Args:
+        con: Connection of the transaction.
+        overrides: Rows of `overrides`.
+        judgements: The answer behind each of them.
+    """
+    if overrides:
+        con.execute(_IF_MISSING)
     names = ", ".join(_IDENTITY)
     said = set(con.execute(f'SELECT {names} FROM overrides WHERE "by" IS DISTINCT FROM ?', [RETRIED]).fetchall())
-    for override in overrides:
+    for override, judgement in zip(overrides, judgements, strict=True):
         if tuple(override[name] for name in _IDENTITY) not in said:
             insert_row(con, "overrides", override)
+            if override["judge"] != ENSEMBLE:
+                insert_row(con, "retried_verdicts", _retried_row(override["override_id"], judgement))
+
+
+def _retried_row(override_id: str, judgement: Judgement) -> dict[str, Any]:
+    triple = judgement.triple
+    return {
+        "override_id": override_id,
+        "request_id": judgement.id,
+        "judge_model_id": triple.model_id if triple else None,
+        "judge_prompt_sha": triple.prompt_sha if triple else judgement.prompt_sha,
+        "judge_request_sha": judgement.request_sha,
+        "judge_input_sha": judgement.input_sha,
+        "evidence": orjson.dumps(judgement.evidence).decode(),
+    }
 
 
 def retry_posts(store: Store) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:

@@ -55,7 +55,7 @@ class VerdictBatch:
         self._closed: list[tuple[Any, ...]] = []
         self._calls: list[tuple[Any, ...]] = []
         self._annotations: list[tuple[Any, ...]] = []
-        self._overrides: dict[str, dict[str, Any]] = {}
+        self._overrides: dict[str, tuple[dict[str, Any], Judgement]] = {}
         self._ledger: Counter[tuple[str, int, str, str, str]] = Counter()
         self.states: Counter[tuple[str, str]] = Counter()
 
@@ -94,7 +94,8 @@ class VerdictBatch:
         self, request: JudgeRequest, judge: str, judgement: Judgement, decided: tuple[str, float | None, str | None]
     ) -> None:
         # One for each row: of several members that answer in one batch, the last decision counts.
-        self._overrides[request.id_of(judge)] = retried_override(request, judge, judgement, self._at, *decided)
+        row = retried_override(request, judge, judgement, self._at, *decided)
+        self._overrides[request.id_of(judge)] = row, judgement
 
     def book(self, judgement: Judgement, request: JudgeRequest | None) -> None:
         """Record the cost of a judgement; `request` is None for one that came too late, whose request is not known."""
@@ -213,7 +214,7 @@ class VerdictBatch:
         insert_rows(con, "judge_closed", _CLOSED_COLUMNS, [(seq, *row) for row in self._closed])
         insert_rows(con, "judge_calls", _CALL_COLUMNS, [(seq, *row, transaction.kept_at) for row in self._calls])
         insert_rows(con, "annotations", ("at", "pipeline", "text", "by"), self._annotations)
-        insert_retried(con, list(self._overrides.values()))
+        insert_retried(con, [row for row, _ in self._overrides.values()], [j for _, j in self._overrides.values()])
 
 
 def judge_key(request: JudgeRequest) -> tuple[Any, ...]:

@@ -56,7 +56,10 @@ class Secret:
             return words
         plain = _ESCAPE.sub(_unescaped, words) if "\\" in words else words
         plain = "".join(plain.split())
-        if not any(piece in plain for piece in self._pieces):
+        for piece in self._pieces:  # a generator would take longer than the search
+            if piece in plain:
+                break
+        else:
             return words
         if self._pattern is None:
             self._pattern = re.compile("|".join(map(_split_pattern, self._pieces)))

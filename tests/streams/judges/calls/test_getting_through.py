@@ -212,7 +212,7 @@ def test_an_attempt_is_booked_at_its_bill_and_without_one_at_the_longest_reply()
         ("timeout", provider_worst), ("rate_limited", 0.0), ("empty", pytest.approx(10e-6)),
         ("reply", pytest.approx(10e-6 + 10e-6)), ("reply", paid[4].usd),
     ]  # fmt: skip
-    longest_reply = PRICE.worst(CALL, input_share=0.0)
+    longest_reply = PRICE.longest(0)
     assert longest_reply + 10e-6 < paid[4].usd < longest_reply + 20e-6 < provider_worst
 
 

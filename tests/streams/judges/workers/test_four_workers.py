@@ -43,7 +43,7 @@ class Bill:
             self.largest = max(self.largest, usd)
             self.calls += 1
         said = verdict(body, "good", usage=tokens)
-        return HttpAnswer(body=said.body, seconds=0.02, sent=len(said.body) // 2 if is_cut else None)
+        return HttpAnswer(body=said.body, seconds=0.1, sent=len(said.body) // 2 if is_cut else None)
 
 
 @pytest.mark.slow
@@ -55,14 +55,15 @@ def test_nine_tenths_of_a_cap_are_spent_before_any_is_shed_and_a_call_each_above
         head = one.portfolios[0].read_text().split("metrics:\n")[0]
         metrics = "".join(METRIC.format(number=number) for number in range(METRICS))
         one.portfolios[0].write_text(f"{head}metrics:\n{metrics}")
-        one.broker.produce(one.topic, [trace(n) for n in range(TRACES)])
         one.start(f"--judges={one.judges}", "--role=score,keep", lease_seconds=5.0)
         one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
-        one.wait_until(lambda: one.read() == TRACES, 60)
         judges = [one.start_judge(number) for number in range(WORKERS)]
+        logs = [one.folder / f"err-{number}" for number in range(WORKERS)]
+        one.wait_until(lambda: all("answers requests from Kafka" in log.read_text() for log in logs), 60)
+        one.broker.produce(one.topic, [trace(n) for n in range(TRACES)])
         if kills:
             one.wait_until(lambda: bill.usd >= 0.4 * cap, 90)
-            assert one.end_judge(judges.pop(), signal.SIGKILL) == -signal.SIGKILL
+            assert one.end_judge(judges.pop(0), signal.SIGKILL) == -signal.SIGKILL
             judges.append(one.start_judge(WORKERS))
         closed = "SELECT count(DISTINCT id)::BIGINT AS n FROM internal.judge_closed"
         one.wait_until(lambda: one.live(closed)[0]["n"] == METRICS * TRACES, 120)

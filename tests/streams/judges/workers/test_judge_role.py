@@ -7,7 +7,11 @@ import urllib.error
 
 import pytest
 
+from gapwatch.scorers.judges.prompt import request_bytes
 from gapwatch.sinks.api.endpoint_note import read_note
+from gapwatch.sinks.reading.verdict_archive import VerdictArchive
+from gapwatch.sinks.store.store import Store
+from gapwatch.streams.judges.audit.rebuilding import Rebuilder
 from tests.gapwatch_command import gapwatch
 from tests.http_client import get
 from tests.streams.judges.model_server import HttpAnswer, free_port, served
@@ -283,3 +287,64 @@ def test_judges_of_a_dead_provider_hold_up_no_others_and_go_on_when_it_is_back(j
     one.assert_each_ended_once(200)
     ended = one.query("SELECT metric, outcome, count(*) FROM gaps GROUP BY ALL ORDER BY ALL")
     assert ended == [(metric, o, n) for metric in ("helpful", "polite") for o, n in (("fail", 34), ("pass", 66))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in one process", "role judge"])
+def test_a_retry_beside_a_run_that_is_killed_asks_each_once_and_its_verdicts_can_be_rebuilt(judged, elsewhere):
+    is_mended, sent = [False], []
+
+    def mended(body, headers):
+        if not is_mended[0]:
+            return HttpAnswer(400, b'{"error": {"message": "no such parameter"}}')
+        sent.append(body)
+        return HttpAnswer(body=answer(body, headers).body, seconds=0.1)
+
+    n = selected(100)
+    retried = "SELECT count(*)::BIGINT AS n FROM overrides WHERE \"by\" = 'judge retry'"
+    with served(mended) as server:
+        one = judged(base_url=server.base_url, concurrency=2)
+        listen = f"--listen=127.0.0.1:{free_port()}"  # where a judge elsewhere finds the run again
+        arguments = (f"--judges={one.judges}", listen, *(["--role=score,keep"] if elsewhere else []))
+        one.broker.produce(one.topic, [trace(i) for i in range(100)])
+        one.start(*arguments)
+        one.wait_until(lambda: read_note(one.store) is not None and "reading partition" in one.said())
+        judge = one.start_judge(1) if elsewhere else None
+        one.wait_until(lambda: one.read() == 100 and one.pending() == 0)
+        is_mended[0] = True
+        asked = gapwatch("judge", "retry", "--store", one.store, "--where", "reason=bad_request", "--by", "ann")
+        assert json.loads(asked.out)["asked_again"] == n
+        one.wait_until(lambda: len(sent) >= n // 3)
+        one.kill()
+        if judge is not None:
+            assert one.end_judge(judge, signal.SIGKILL) == -signal.SIGKILL
+        again = json.loads(gapwatch_retry(one, arguments))
+        judge = one.start_judge(2) if elsewhere else None
+        one.wait_until(lambda: one.live(retried)[0]["n"] == n, 90)
+        assert judge is None or one.end_judge(judge) == 0
+        assert one.end() == 0
+
+    assert again["asked_again"] + again["still_waiting"] <= n
+    one.assert_each_ended_once(2 * n)
+    assert len(sent) < 2 * n
+    assert one.query("SELECT DISTINCT scored_outcome, override_by FROM verdicts WHERE metric = 'helpful'") == [
+        ("error", "judge retry")
+    ]
+    with Store.open(one.store) as store:
+        archive = VerdictArchive(store.cursor())
+        rebuilder = Rebuilder(archive)
+        rows = store.query("SELECT source_topic, source_offset FROM gaps WHERE metric = 'helpful'")
+        rebuilt = [rebuilder.rebuild(archive.verdict(f"{topic}/0/{offset}/0/helpful/mini")) for topic, offset in rows]
+    assert len(rebuilt) == n
+    assert {one.verdict.outcome for one in rebuilt} == {"pass", "fail"}
+    bodies = {json.dumps(body, sort_keys=True) for body in sent}
+    assert all(json.dumps(json.loads(request_bytes(one.call)), sort_keys=True) in bodies for one in rebuilt)
+
+
+def gapwatch_retry(one, arguments):
+    """Start the run again, and repeat the command: what waits already is not asked a third time."""
+    one.start(*arguments)
+    one.wait_until(lambda: (note := read_note(one.store)) is not None and note.pid == one.pid)
+    again = gapwatch("judge", "retry", "--store", one.store, "--where", "metric=helpful", "--by", "ann")
+    assert again.status == 0, again.err
+    return again.out

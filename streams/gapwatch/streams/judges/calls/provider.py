@@ -68,14 +68,13 @@ class CallPrice:
     output_usd: float
     most_output_tokens: int
 
-    def worst(self, call: ChatCall, input_share: float = 1.0) -> float:
-        """Return the highest possible cost of one attempt in US dollars; a token has at least one byte.
+    def worst(self, call: ChatCall) -> float:
+        """Return the highest possible cost of one attempt in US dollars; a token has at least one byte."""
+        return self.longest(most_input_tokens(call))
 
-        Args:
-            call: The call.
-            input_share: Input tokens by byte, at most 1, if they are known better.
-        """
-        return input_share * most_input_tokens(call) * self.input_usd + self.most_output_tokens * self.output_usd
+    def longest(self, input_tokens: float) -> float:
+        """Return the cost of the longest reply to so many input tokens in US dollars."""
+        return input_tokens * self.input_usd + self.most_output_tokens * self.output_usd
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
         """Return the cost of billed tokens in US dollars."""
@@ -107,17 +106,23 @@ class _LearnedPrice:
     usd: float = 0.0
     worst_usd: float = 0.0
 
-    def unknown_bill(self, price: CallPrice, call: ChatCall, worst: float) -> float:
+    def unknown_bill(self, price: CallPrice, most_tokens: int, worst: float) -> float:
         """Return the cost at which a call is booked whose bill is not known, US dollars.
 
-        That is the longest reply, with as many input tokens by byte as other calls have had on average and a quarter
-        more, but no less than a quarter above the mean bill; the highest possible cost before the first bill.
+        Args:
+            price: Its price.
+            most_tokens: Highest number of its input tokens.
+            worst: Highest cost by the price list, US dollars.
+
+        Returns:
+            The cost of the longest reply, with as many input tokens by byte as other calls have had on average and a
+            quarter more, but no less than a quarter above the mean bill; before the first bill the highest cost.
         """
         most = worst * self.ratio
         if not self.most_input_tokens or not self.worst_usd:
             return most
         share = min(1.0, _UNKNOWN_MARGIN * self.input_tokens / self.most_input_tokens)
-        return min(most, max(price.worst(call, share), _UNKNOWN_MARGIN * worst * self.usd / self.worst_usd))
+        return min(most, max(price.longest(share * most_tokens), _UNKNOWN_MARGIN * worst * self.usd / self.worst_usd))
 
     def learn(self, usd: float, worst: float, tokens: int, most_tokens: int) -> bool:
         """Learn a bill; return True if it is beyond the highest cost that calls have reserved so far.
@@ -323,17 +328,27 @@ class Provider:
     async def _paid_call(
         self, call: ChatCall, price: CallPrice, paid: list[PaidCall]
     ) -> tuple[ChatReply | None, ModelFailure | None]:
-        learned = self._prices.setdefault(call.model, _LearnedPrice())
-        worst = price.worst(call)
+        learned = self._prices.get(call.model)
+        if learned is None:
+            learned = self._prices[call.model] = _LearnedPrice()
+        most_tokens = most_input_tokens(call)
+        worst = price.longest(most_tokens)
+        if self._wallet is None or worst == 0 or learned.is_known:
+            return await self._call(call, price, paid, learned, most_tokens, worst)
         async with AsyncExitStack() as stack:
-            if self._wallet is not None and worst > 0 and not learned.is_known:
-                await stack.enter_async_context(learned.first)
-                if learned.is_known:
-                    await stack.aclose()
-            return await self._call(call, price, paid, learned, worst)
+            await stack.enter_async_context(learned.first)
+            if learned.is_known:
+                await stack.aclose()
+            return await self._call(call, price, paid, learned, most_tokens, worst)
 
     async def _call(
-        self, call: ChatCall, price: CallPrice, paid: list[PaidCall], learned: _LearnedPrice, worst: float
+        self,
+        call: ChatCall,
+        price: CallPrice,
+        paid: list[PaidCall],
+        learned: _LearnedPrice,
+        most_tokens: int,
+        worst: float,
     ) -> tuple[ChatReply | None, ModelFailure | None]:
         most = worst * learned.ratio
         reservation = None
@@ -345,7 +360,7 @@ class Provider:
         reply: ChatReply | None = None
         failure: ModelFailure | None = None
         # Booked if the bill is not known, and if this is cancelled: the provider may still charge for the call.
-        usd = learned.unknown_bill(price, call, worst)
+        usd = learned.unknown_bill(price, most_tokens, worst)
         usage: tuple[int | None, int | None] = (None, None)
         self.under_way += 1
         try:
@@ -363,7 +378,7 @@ class Provider:
                 self._wallet.put_back(reservation, usd)
         learned.is_known = learned.is_known or reply is not None
         is_bill = bool(tokens_in) and tokens_out is not None
-        if is_bill and learned.learn(usd, worst, tokens_in or 0, most_input_tokens(call)):
+        if is_bill and learned.learn(usd, worst, tokens_in or 0, most_tokens):
             log.warning(
                 "%s, model %s billed %.6f US dollars for a call, more than the %.6f that were reserved; "
                 "later calls reserve %.3g times the price list", self._name, call.model, usd, most, learned.ratio,

@@ -8,6 +8,9 @@ from dataclasses import replace
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
 from gapwatch.streams.judges.secret import Secret
 
+#: A character that no key has.
+_SEPARATOR = "\0"
+
 
 class KeylessModel:
     """Adapter around another one; a provider may repeat a key in a reply of any status.
@@ -35,6 +38,10 @@ class KeylessModel:
         except ModelFailure as error:
             failure = error.with_detail(self._scrubbed(error.detail))
         else:
+            # Behind a separator that is no white space, no key goes from one text into the next.
+            said = _SEPARATOR.join((reply.text, reply.model or "", reply.finish_reason or "", reply.refusal or ""))
+            if self._scrubbed(said) == said:
+                return reply
             return replace(
                 reply,
                 text=self._scrubbed(reply.text),
