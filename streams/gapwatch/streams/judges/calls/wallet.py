@@ -155,12 +155,16 @@ class Wallet:
     async def _renew(self, purse: _Purse, portfolio: str, metric: str, usd: float) -> Grant:
         """Settle the leases of a purse, and lease what its calls under way and another one need."""
         left, reserved, keeps = purse.left, purse.reserved, purse.calls > 0
+        # The first lease of a metric shows whether it has a cap of its own. It pays one call: with thirty metrics that
+        # share a purse, thirty leases come together in it, and a killed worker loses them all.
+        calls = CALLS_A_LEASE if (portfolio, metric) in self._owners else 1
         grant = await self._lender.lease(
-            portfolio, metric, reserved + usd, reserved + CALLS_A_LEASE * usd, purse.settlements(),
+            portfolio, metric, reserved + usd, reserved + calls * usd, purse.settlements(),
             secrets.token_hex(8), keeps,
         )  # fmt: skip
         # Calls may have ended meanwhile: what they put back is theirs on top of the new lease.
         if grant.lease is not None:
+            self._owners.setdefault((portfolio, metric), grant.lease.metric)
             purse.leases = [grant.lease]
             purse.left += grant.lease.usd - reserved - left
             purse.rest = grant.rest
