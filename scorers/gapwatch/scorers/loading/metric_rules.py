@@ -227,10 +227,8 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
         if _is_reference(field):
             _note_reference(draft, field, (*rubric, "inputs", position))
     if isinstance(claim, CompareClaim) and len(claim.rubric.inputs) != 2:
-        count = len(claim.rubric.inputs)
-        draft.problems.add(
-            (*rubric, "inputs"), f"{count} inputs, but a comparison needs two", "the two fields that hold the outputs"
-        )
+        words = f"{len(claim.rubric.inputs)} inputs, but a comparison needs two"
+        draft.problems.add((*rubric, "inputs"), words, "the two fields that hold the outputs")
     _check_scale(draft, claim, rubric)
     _check_template(draft, claim, rubric)
     _check_items(draft, claim, rubric)
@@ -296,17 +294,13 @@ def _check_template(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
 def _check_items(draft: Draft, claim: JudgedClaim, path: KeyPath) -> None:
     """Refuse several spans a call where the answers must be independent, or where they do not fit."""
     rubric = claim.rubric
-    if rubric.items_per_call == 1:
-        return
-    why = None
-    if isinstance(claim, CompareClaim):
-        why = "a comparison has two outputs for each span, and the order of all of them would count"
-    elif len(claim.judges) > 1:
-        why = "several judges are for independent answers, and the answers of one call are not"
-    elif transcript_rule(rubric) is not None:
-        why = "a conversation fills a call by itself"
-    elif rubric.template != "rubric":
-        why = f"the template {rubric.template} asks about one span"
+    refused = {
+        "a comparison has two outputs for each span, whose order would count": isinstance(claim, CompareClaim),
+        "several judges are for independent answers, and the answers of one call are not": len(claim.judges) > 1,
+        "a conversation fills a call by itself": transcript_rule(rubric) is not None,
+        f"the template {rubric.template} asks about one span": rubric.template != "rubric",
+    }
+    why = next((why for why, holds in refused.items() if holds and rubric.items_per_call > 1), None)
     if why is not None:
         draft.problems.add((*path, "items_per_call"), f"{rubric.items_per_call} spans a call: {why}", "1", "1")
 
