@@ -26,10 +26,11 @@ from gapwatch.design.architecture.verify import find_symbol
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.emission.span_plan import PlannedSpan, plan_spans
 from gapwatch.design.instrumentation.instrumentation import Instrumentation, find_instrumentation
+from gapwatch.design.metrics.answered_metrics import needed_fields, set_answered
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans, needed_fields, set_answered
+from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics

@@ -232,8 +232,8 @@ def _span(
         kind = ways.kinds.get(word, word if way.is_native else kind)
     line = call_line(call) if is_call(call) else subject.ir.line
     # The mapping counts the documents of a retrieval.
-    given = {name for name, value in keywords_of(call) if name} if is_call(call) else set()
-    own = [name for name in ("input", "output", "model") if name in given]
+    words = {word for word, _ in keywords_of(call)} if is_call(call) else set()
+    own = [name for name in ("input", "output", "model") if name in words]
     fields = tuple(f for f in dict.fromkeys((*way.fields, *own)) if not _is_switched_off(call, f))
     counted = ("attributes.retrieved_count",) if kind == "retrieval" and "output" in fields else ()
     return NamedSpan(
