@@ -2,7 +2,7 @@
 
     python -m tests.chaos.otlp_topic_child BROKERS SPANS TRACES GROUP [STEP NUMBER]
 
-It ends when everything that was there is assembled, and prints the ledger of spans.
+QUIET_SECONDS of the environment says when it closes a trace; 1 by default. It ends when everything that was there is assembled, and prints the ledger of spans.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 def main() -> None:
     brokers, spans, traces, group = sys.argv[1:5]
     deadly = (sys.argv[5], int(sys.argv[6])) if len(sys.argv) > 5 else None
+    quiet = float(os.environ.get("QUIET_SECONDS", "1"))
     passed: dict[str, int] = {}
 
     def at_step(step: str) -> None:
@@ -33,7 +34,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def make() -> Assembler:
-        return Assembler(TraceMapper.of([]), CloseRules(quiet=1.0, orphan=2.0))
+        return Assembler(TraceMapper.of([]), CloseRules(quiet=quiet, orphan=2 * quiet))
 
     failed: list[BaseException] = []
     running = TopicAssembly(KafkaSettings(brokers), SpanTopics(spans, "", traces, group), make, at_step)

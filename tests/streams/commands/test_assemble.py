@@ -99,3 +99,22 @@ def test_a_line_that_was_not_written_to_its_end_costs_itself(tmp_path: Path) -> 
     assert sorted(done.stdout.encode().splitlines()) == sorted(captures.assembled("oi-openai-rag")[0])
     assert "2 lines hold no request" in done.stderr
     assert "line 2: `body` or `value` is no base64" in done.stderr
+
+
+def test_spans_of_a_spool_are_shown_while_its_run_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "s.duckdb.otlp"
+    (folder / "spool").mkdir(parents=True)
+    (folder / "traces").mkdir()
+    lines = captures.assembled("oi-openai-rag")[0]
+    (folder / "traces" / "000000000000.jsonl").write_bytes(b"\n".join(lines) + b"\n" + lines[0][:100])
+    of_file, of_spool = _run("spans", captures.path_of("oi-openai-rag")), _run("spans", str(folder))
+    assert of_spool.exit_code == 0, of_spool.output
+    shown = [line.split() for line in of_spool.stdout.splitlines() if line.strip()]
+    assert len(shown) > 4
+    assert shown == [line.split() for line in of_file.stdout.splitlines() if line.strip()][: len(shown)]
+
+
+def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
+    done = _run("spans", str(tmp_path))
+    assert done.exit_code != 0
+    assert "not the spool" in str(done.exception)

@@ -19,6 +19,7 @@ from gapwatch.streams.otlp.live.span_topics import SpanTopics
 from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest, Signal
+from tests.gapwatch_command import gapwatch
 from tests.kafka_broker import KafkaBroker
 from tests.paths import ROOT
 
@@ -123,6 +124,10 @@ def test_topics_of_a_collector_give_the_envelopes_of_their_spans(kafka_broker: K
         spans_topic = replay(kafka_broker, spans, **options)
         running.append(assembly(kafka_broker, spans_topic, traces, uuid.uuid4().hex, log_topic))
     until_done(*running)
+    first = running[0].topics
+    shown = gapwatch("spans", "--brokers", kafka_broker.address, "--topic", first.spans, "--topic", first.logs)
+    assert shown.status == 0, shown.err
+    assert "velo-support" in shown.out
     for one, (spans, logs, _) in zip(running, COLLECTED, strict=True):
         expected = in_memory(spans, logs)
         assert len(expected) == TRACES
