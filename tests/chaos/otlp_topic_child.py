@@ -2,7 +2,8 @@
 
     python -m tests.chaos.otlp_topic_child BROKERS SPANS TRACES GROUP [STEP NUMBER]
 
-QUIET_SECONDS of the environment says when it closes a trace; 1 by default. It ends when everything that was there is assembled, and prints the ledger of spans.
+QUIET_SECONDS of the environment says when it closes a trace; 1 by default. It ends when everything that was there is
+assembled, and prints the ledger of spans.
 """
 
 from __future__ import annotations
