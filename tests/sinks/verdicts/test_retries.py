@@ -12,8 +12,10 @@ import pytest
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from gapwatch.scorers.judges.scripted_model import verdict_reply
+from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.retries import Retry
+from gapwatch.streams.judges.audit.rebuilding import Rebuilder
 from tests.gapwatch_command import gapwatch
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import imbalance_of, judge, open_ids, query, scored_store, trace
@@ -173,3 +175,17 @@ def test_the_command_prints_what_it_asked(store):
     unknown = gapwatch("judge", "retry", "--store", store, "--where", "reason=nothing", "--by", "ann")
     assert unknown.status != 0
     assert "bad_request (3)" in unknown.err
+
+
+def test_the_request_of_a_retried_verdict_is_rebuilt_from_its_row(store):
+    retried(store, "reason=bad_request")
+    judge(store, PORTFOLIO, passes)
+    with Store.open(store) as opened:
+        archive = VerdictArchive(opened.cursor())
+        rebuilt = [Rebuilder(archive).rebuild(archive.verdict(place_of_error(n))) for n in (1, 3, 5)]
+    assert [one.verdict.outcome for one in rebuilt] == ["pass"] * 3
+    assert all(one.verdict.evidence["justification"] for one in rebuilt)
+
+
+def place_of_error(number):
+    return f"traces.jsonl/0/{number}/0/faithful/mini"

@@ -91,7 +91,7 @@ class VerdictArchive:
         if self._con.execute(_WAS_RETRIED, identity).fetchall()[0][0]:
             for retried in self._con.execute(_RETRIED, identity).fetchall():
                 columns |= dict(zip(_RETRIED_COLUMNS, retried, strict=True))
-        return ArchivedVerdict(place_of(row), **{**columns, "evidence": orjson.loads(row["evidence"] or "{}")})
+        return ArchivedVerdict(place_of(row), **{**columns, "evidence": orjson.loads(columns["evidence"] or "{}")})
 
     def places(self, most: int) -> list[str]:
         """Return the places of at most `most` verdicts: those with the lowest request hashes, the same each time."""
