@@ -125,6 +125,31 @@ class BoundRow(BoundState):
     metric: str
 
 
+@dataclass(frozen=True)
+class SessionOpenings:
+    """First minutes of the sessions of one series.
+
+    Attributes:
+        pipeline: Pipeline of the series.
+        environment: Environment of the series.
+        component: Id of the component; None for the whole trace.
+        metric: Name of the metric.
+        recent: Number of sessions that began of late.
+        recent_bad: Sum over them of their share of bad traces in their first minutes.
+        earlier: Number of sessions of the day before them.
+        earlier_bad: The same sum over these.
+    """
+
+    pipeline: str
+    environment: str
+    component: str | None
+    metric: str
+    recent: int
+    recent_bad: float
+    earlier: int
+    earlier_bad: float
+
+
 def phase_counts(con: StoreReader, lane: str | None) -> list[PhaseCount]:
     """Return the number of series in each phase, ordered by name; `lane` None for all lanes.
 
@@ -242,6 +267,58 @@ def open_sessions(con: StoreReader, lane: str | None, *, idle_seconds: int, most
         GROUP BY m.pipeline, m.environment, m.component, m.metric ORDER BY ALL"""
     rows = ask(con, sql, [*values, *values, idle_seconds, most_units]).objects()
     return [OpenSessions(**row) for row in rows]
+
+
+def session_openings(
+    con: StoreReader, lane: str | None, *, opening_seconds: int, recent_seconds: int, idle_seconds: int
+) -> list[SessionOpenings]:
+    """Return what sessions show in their first minutes, of late and before; `lane` None for all lanes.
+
+    Args:
+        con: Reader of the store.
+        lane: Lane, or None.
+        opening_seconds: First part of each session that counts, event time.
+        recent_seconds: Sessions that began within so much event time before the newest one are recent.
+        idle_seconds: Event time without a trace after which a session ends; what follows is another one.
+
+    Raises:
+        JobError: The store cannot be read.
+
+    Source:
+        The share of bad traces of sessions that are open cannot be compared with that of sessions that have ended: a
+        session that fails early has a large share until its good traces come, so open ones look worse (or better) than
+        the same sessions will when they end. Of one age they can: each session that began `opening_seconds` ago or
+        more counts once, with the traces of that time alone, whether it has ended or not and whatever came later. No
+        outcome decides whether or when a session counts, so in a steady stream the shares of both groups have one mean.
+    """
+    where, values = _of_lane("AND", lane)
+    series = "lane, pipeline, environment, component, metric"
+    opening, recent, idle = (f"to_seconds({int(n)})" for n in (opening_seconds, recent_seconds, idle_seconds))
+    sql = f"""WITH monitored AS (SELECT {series} FROM watched
+            WHERE kind = 'sessions' AND phase <> 'unwatched' {where}),
+        latest AS (SELECT lane, pipeline, max(bucket) AS latest FROM session_ticks WHERE true {where} GROUP BY ALL),
+        traces AS (SELECT {series}, session_id, bucket, latest, sum(units)::BIGINT AS units, sum(bad)::BIGINT AS bad
+            FROM session_ticks JOIN latest USING (lane, pipeline)
+            WHERE bucket > latest - to_hours(24) {where} GROUP BY ALL),
+        later AS (SELECT *, bucket - lag(bucket) OVER one >= {idle} AS begins FROM traces
+            WINDOW one AS (PARTITION BY {series}, session_id ORDER BY bucket)),
+        parted AS (SELECT *, sum(coalesce(begins, false)::INT) OVER (PARTITION BY {series}, session_id
+            ORDER BY bucket) AS part FROM later),
+        begun AS (SELECT *, min(bucket) OVER (PARTITION BY {series}, session_id, part) AS first FROM parted),
+        one AS (SELECT {series}, first, any_value(latest) AS latest, sum(bad) / sum(units) AS share FROM begun
+            WHERE bucket < first + {opening} AND first + {opening} <= latest
+            GROUP BY {series}, session_id, part, first HAVING sum(units) > 0)
+        SELECT m.pipeline, m.environment, m.component, m.metric,
+            count(*) FILTER (first > latest - {recent}) AS recent,
+            coalesce(sum(share) FILTER (first > latest - {recent}), 0)::DOUBLE AS recent_bad,
+            count(*) FILTER (first <= latest - {recent}) AS earlier,
+            coalesce(sum(share) FILTER (first <= latest - {recent}), 0)::DOUBLE AS earlier_bad
+        FROM monitored m JOIN one ON one.lane = m.lane AND one.pipeline = m.pipeline
+            AND one.environment = m.environment AND one.component IS NOT DISTINCT FROM m.component
+            AND one.metric = m.metric
+        GROUP BY m.pipeline, m.environment, m.component, m.metric HAVING recent > 0 ORDER BY ALL"""
+    rows = ask(con, sql, [*values, *values, *values]).objects()
+    return [SessionOpenings(**row) for row in rows]
 
 
 def _of_lane(keyword: str, lane: str | None) -> tuple[str, list[Any]]:

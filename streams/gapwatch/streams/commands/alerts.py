@@ -57,6 +57,7 @@ def alerts_command(
         print_monitored_series,
         print_open_sessions,
         print_phase_counts,
+        print_session_openings,
         print_unmonitored,
     )
 
@@ -74,6 +75,7 @@ def alerts_command(
         if show_watched:
             print_monitored_series(con, lane)
             print_open_sessions(con, lane)
+            print_session_openings(con, lane)
             print_bounds(con, lane)
         print_phase_counts(con, lane)
         print_unmonitored(con, lane)

@@ -19,6 +19,8 @@ IDLE_BUCKETS = 20
 """A session ends 20 ticks (10 minutes) after its last unit ..."""
 MOST_UNITS = 50
 """... or at 50 units, so that an endless session counts as well."""
+OPENING_BUCKETS = 6
+"""Ticks (three minutes) after its first trace, of which sessions of one age are compared before they end."""
 WINDOW_BUCKETS = 10
 """Ticks of a window of five minutes, in which older traces are summed."""
 MOST_TIMES = 480

@@ -25,20 +25,23 @@ from gapwatch.sinks.reading.watched_series import (
     BoundRow,
     OpenSessions,
     SeenMetric,
+    SessionOpenings,
     WatchedStanding,
     foreign_records,
     left_out,
     open_sessions,
     phase_counts,
     seen_metrics,
+    session_openings,
     watched_bounds,
     watched_standings,
 )
 from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.streams.alerting.incidents.wording import span_text
 from gapwatch.streams.alerting.rules.bound import SHARE
+from gapwatch.streams.detectors.change import rate_interval
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
-from gapwatch.streams.detectors.sessions import IDLE_BUCKETS, MOST_UNITS
+from gapwatch.streams.detectors.sessions import IDLE_BUCKETS, MOST_UNITS, OPENING_BUCKETS
 
 
 def print_phase_counts(con: StoreReader, lane: str | None) -> None:
@@ -168,6 +171,38 @@ def print_open_sessions(con: StoreReader, lane: str | None) -> None:
     )
 
 
+def print_session_openings(con: StoreReader, lane: str | None) -> None:
+    """Print what the sessions of the last hour showed in their first minutes, beside those of the day before."""
+    opening, recent = OPENING_BUCKETS * TICK_SECONDS, 3_600
+    rows = session_openings(
+        con, lane, opening_seconds=opening, recent_seconds=recent, idle_seconds=IDLE_BUCKETS * TICK_SECONDS
+    )
+    if not rows:
+        return
+    places = _places(rows)
+    columns = [
+        *(Column(name) for name in places),
+        Column("component"), Column("metric", whole=True), Column("sessions of the last hour", whole=True),
+        Column("bad", whole=True), Column("95 % interval", whole=True), Column("sessions before", whole=True),
+        Column("bad before", whole=True),
+    ]  # fmt: skip
+    cells = []
+    for row in rows:
+        found = rate_interval(row.recent_bad, row.recent)
+        cells.append(
+            [
+                *_place(row, places), component_text(row.component), row.metric, f"{row.recent:,}",
+                share_text(found.value), f"{share_text(found.lower)} - {share_text(found.upper)}", f"{row.earlier:,}",
+                share_text(row.earlier_bad / row.earlier if row.earlier else None),
+            ]
+        )  # fmt: skip
+    print_table(columns, cells, upright=True, title=f"First {span_text(opening)} of each session")
+    sys.stdout.write(
+        f"each session counts once, {span_text(opening)} after its first trace, with its traces until then, whether it "
+        "has ended or not: sessions of one age are compared. No alert rests on it\n\n"
+    )
+
+
 def print_bounds(con: StoreReader, lane: str | None) -> None:
     """Print each bound: quantity, limit, window, the quantity in the window with its interval, and the state."""
     rows = watched_bounds(con, lane)
@@ -219,13 +254,13 @@ def _amount(value: float, unit: str) -> str:
     return share_text(value) if unit == SHARE else f"{value:.3g} {unit}".rstrip()
 
 
-def _places(rows: Sequence[WatchedStanding | BoundRow | OpenSessions]) -> list[str]:
+def _places(rows: Sequence[WatchedStanding | BoundRow | OpenSessions | SessionOpenings]) -> list[str]:
     """Return the columns that tell equal series apart: pipeline and environment, where there is more than one."""
     several = {"pipeline": {row.pipeline for row in rows}, "environment": {row.environment for row in rows}}
     return [name for name, values in several.items() if len(values) > 1]
 
 
-def _place(row: WatchedStanding | BoundRow | OpenSessions, places: list[str]) -> list[str]:
+def _place(row: WatchedStanding | BoundRow | OpenSessions | SessionOpenings, places: list[str]) -> list[str]:
     return [row.pipeline if name == "pipeline" else row.environment for name in places]
 
 
