@@ -213,6 +213,28 @@ def from_trace_command(
     click.echo(f"{issue.issue_id}: test {test.test_id}")
 
 
+@issue_command.command("metric")
+@click.argument("issue", metavar="ISSUE")
+@store_option
+@click.option("--component", required=True, metavar="ID", help="Component of the portfolio whose spans are judged.")
+@click.option("--judge", "judges", multiple=True, required=True, metavar="MODEL", help="vendor/name; repeatable.")
+@by_option
+def issue_metric_command(
+    issue: str, store: StorePlace, component: str, judges: tuple[str, ...], by: str | None
+) -> None:
+    """Print a metric for the portfolio that watches for the return of ISSUE, and note its name in the issue."""
+    from gapwatch.sinks.issues.issue_metric import issue_metric, issue_metric_name
+    from gapwatch.sinks.issues.issue_query import find_issue
+
+    with reading(store) as con:
+        old = find_issue(con, issue)
+    name = issue_metric_name(old)
+    if old.metric != name:
+        new = replace(old, metric=name, by=author(by), why="watched by a metric of the portfolio")
+        append_records(store, {"issues": [new.row()]})
+    sys.stdout.write(issue_metric(old, component, judges))
+
+
 @issue_command.command("import")
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 @store_option

@@ -21,6 +21,7 @@ from gapwatch.streams.alerting.delivery.alert_log import AlertLog
 from gapwatch.streams.alerting.evaluation.folding import FoldStoppedError
 from gapwatch.streams.alerting.evaluation.live_alerts import LiveAlerts
 from gapwatch.streams.live.compaction_loop import compact
+from gapwatch.streams.live.issue_loop import watch_issues
 from gapwatch.streams.live.log_lines import write_last_line
 from gapwatch.streams.live.retention_loop import expire
 from gapwatch.streams.live.run_parts import OpenStore, RunInput, RunOptions, RunOutput, build_parts
@@ -172,6 +173,8 @@ class Run:
             also.append(parts.exports.run())
         if parts.webhook is not None:
             also.append(parts.webhook.run())
+        if parts.alerts is not None:
+            also.append(watch_issues(parts.thread))
         if parts.texts is not None:
             also.append(parts.texts.run())
         if parts.feed_loop is not None:
