@@ -37,6 +37,8 @@ _REPLY = {
     "output_tokens": "gen_ai.usage.output_tokens",
     "cost_usd": "gen_ai.usage.cost",
 }
+#: Types of results that are no replies of models.
+_PLAIN = (str, int, float, bool, type(None), bytes, list, tuple)
 #: Milliseconds between two exports; what is not exported is lost when the program is killed.
 _DELAY = 1_000
 #: The innermost watched call, and whether a client's call is under way, in OpenTelemetry's context.
@@ -146,7 +148,7 @@ class SpanWriter:
         """
         self.leave(call)
         span, notes = call.span, call.notes
-        if error is None and not is_stream:
+        if error is None and not is_stream and type(result) not in _PLAIN:
             for name, value in client_reply(result).items():
                 notes.setdefault(name, value)
         self._settle(call, result, error, is_stream)
