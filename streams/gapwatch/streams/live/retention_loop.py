@@ -13,8 +13,10 @@ from gapwatch.sinks.upkeep.retention import expire_step, moment_before
 
 log = logging.getLogger("gapwatch.run")
 
-#: Seconds between two checks for expired records.
+#: Most seconds between two checks for expired records ...
 LOOK_SECONDS = 3600.0
+# ... and most of the time for which they are kept: with 30 minutes they would else stay for up to 90.
+_LOOK_SHARE = 0.1
 #: Pause after a step, as a multiple of its time: retention takes at most a fifth of the writer thread.
 _PAUSE = 4.0
 
@@ -39,4 +41,4 @@ async def expire(store: Store, keep: timedelta, on_store_thread: Callable[..., A
             began = loop.time()
         if records:
             log.info("retention: deleted the rows of %d records that were stored more than %s ago", records, keep)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(min(LOOK_SECONDS, _LOOK_SHARE * keep.total_seconds()))
