@@ -10,6 +10,7 @@ import duckdb
 import orjson
 import pytest
 
+from gapwatch.sinks.store.opening import remove_unused
 from tests.gapwatch_command import Ran, gapwatch
 from tests.paths import ROOT
 from tests.streams.replayed import PORTFOLIO, replay, trace, written
@@ -158,3 +159,20 @@ def test_test_cases_of_promptfoo_and_examples_of_data_sets_are_tests(store: Path
     written(tmp_path / "bad.jsonl", ['{"input": "x"}', "nope"])
     told = issue("import", tmp_path / "bad.jsonl", "--store", store)
     assert told.status == 2 and "line 2" in told.err
+
+
+def test_a_store_with_nothing_but_an_issue_is_not_unused(store: Path) -> None:
+    issue("new", "Wrong day", "--store", store)
+    assert not remove_unused(store)
+    assert store.exists()
+
+
+def test_a_store_from_before_is_read_once_it_was_opened_for_writing(store: Path) -> None:
+    issue("new", "Wrong day", "--store", store)
+    with duckdb.connect(str(store)) as con:
+        con.execute("DROP TABLE issues; DROP TABLE issue_tests; DROP TABLE test_runs")
+    told = issue("list", "--store", store)
+    assert told.status == 1
+    assert "gapwatch annotate" in told.err
+    issue("new", "Wrong hour", "--store", store)
+    assert "Wrong hour" in issue("list", "--store", store).out

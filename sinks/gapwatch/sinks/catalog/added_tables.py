@@ -40,6 +40,8 @@ LATE_TABLES = (
         gap DOUBLE, recorded_at TIMESTAMP)""",
 )
 ADDED_TABLES = (*FEEDBACK_TABLES, *ISSUE_TABLES, *LATE_TABLES)
+#: Names of these tables.
+ADDED_NAMES = tuple(statement.split("(")[0].split()[-1] for statement in ADDED_TABLES)
 #: Columns that were added to `internal.trace_ids`.
 _TRACE_COLUMNS = (("source_offset", "BIGINT"), ("environment", "VARCHAR"), ("release", "VARCHAR"))
 
@@ -53,7 +55,7 @@ def add_missing_tables(con: duckdb.DuckDBPyConnection) -> None:
         ).fetchall()
     }
     present = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    missing = [one for one in ADDED_TABLES if one.split("(")[0].split()[-1].rpartition(".")[2] not in present]
+    missing = [one for name, one in zip(ADDED_NAMES, ADDED_TABLES, strict=True) if name not in present]
     lacking = [(name, kind) for name, kind in _TRACE_COLUMNS if name not in columns]
     for name, kind in lacking:
         con.execute(f'ALTER TABLE internal.trace_ids ADD COLUMN "{name}" {kind}')

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 
 from gapwatch.scorers.errors import JobError
+from gapwatch.sinks.catalog.added_tables import ADDED_NAMES
 from gapwatch.sinks.store.store_reader import StoreReader
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ def ask(con: StoreReader, sql: str, parameters: Sequence[Any] = ()) -> QueryResu
     """
     try:
         return open_answer(con, sql, parameters)
+    except duckdb.CatalogException as error:
+        missing = next((name for name in ADDED_NAMES if f"Table with name {name} " in str(error)), None)
+        if missing is None:
+            raise JobError(f"the store cannot be read: {error}") from error
+        raise JobError(
+            f"this store is of a program from before the table {missing}, which it gets when it is opened for writing: "
+            "start a run, or note it with gapwatch annotate"
+        ) from error
     except duckdb.Error as error:
         raise JobError(f"the store cannot be read: {error}") from error
 

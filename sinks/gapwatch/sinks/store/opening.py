@@ -20,7 +20,7 @@ import duckdb
 from gapwatch.scorers.cache_files import read_cached, write_cached
 from gapwatch.scorers.errors import GapwatchError, JobError, StoreError, StoreHeldError
 from gapwatch.scorers.version import program_version
-from gapwatch.sinks.catalog.added_tables import add_missing_tables
+from gapwatch.sinks.catalog.added_tables import ADDED_NAMES, add_missing_tables
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.schema import PROGRAM, SCHEMA_VERSION, creation_statements
 
@@ -125,8 +125,10 @@ def remove_unused(path: Path) -> bool:
     """
     with contextlib.closing(open_for_reading(path)) as con:
         # Each table is named: with rows in one of them the file is worth more than a tidy folder.
-        rows = con.execute("""SELECT (SELECT count(*) FROM offsets) + (SELECT count(*) FROM gaps)
-            + (SELECT count(*) FROM overrides) + (SELECT count(*) FROM annotations)""").fetchall()
+        there = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        named = [name for name in ("offsets", "gaps", "overrides", "annotations", *ADDED_NAMES) if name in there]
+        counts = " + ".join(f"(SELECT count(*) FROM {name})" for name in named)
+        rows = con.execute(f"SELECT {counts}").fetchall()
     if rows != [(0,)]:
         return False
     path.unlink()
