@@ -21,6 +21,8 @@ Json = dict[str, Any]
 #: Depth of nested attributes that are written as one key with points.
 _DEEPEST = 6
 _NO_SERVICE = ""
+#: Attribute of the resource by which a mapping can name the pipeline: MLflow's spans have no service.
+_EXPERIMENT = "mlflow.experiment_id"
 _OF_MLFLOW_TRACE = ("mlflow.trace.session", "mlflow.trace.user")
 
 
@@ -101,6 +103,10 @@ def _mlflow(record: Json) -> _Groups | None:
     if not isinstance(info, dict) or not isinstance(data, dict) or not isinstance(data.get("spans"), list):
         return None
     metadata = info.get("trace_metadata") or info.get("request_metadata") or {}
+    place = info.get("trace_location")
+    place = place.get("mlflow_experiment") if isinstance(place, dict) else info
+    experiment = place.get("experiment_id") if isinstance(place, dict) else None
+    resource: Json = {} if experiment is None else {_EXPERIMENT: str(experiment)}
     groups: _Groups = {}
     for one in data["spans"]:
         if not isinstance(one, dict):
@@ -123,7 +129,7 @@ def _mlflow(record: Json) -> _Groups | None:
             "ERROR" in str(code), status.get("message") if isinstance(status, dict) else one.get("status_message"),
             attributes, one.get("events"),
         )  # fmt: skip
-        groups.setdefault((_NO_SERVICE, "mlflow"), ({}, []))[1].append(span)
+        groups.setdefault((_NO_SERVICE, "mlflow"), (resource, []))[1].append(span)
     return groups
 
 
