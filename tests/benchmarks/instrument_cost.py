@@ -3,8 +3,8 @@
     python -m tests.benchmarks.instrument_cost [--turns 7] [--python PYTHON]
 
 Each turn runs the same program plain, watched, and with spans written by hand, in new processes one after the other. A
-program runs its part nine times and says the best CPU time of its own thread; spans are sent by another. The best of the
-turns counts. A ratio of 1.0 is no cost.
+program runs its part nine times and says the best CPU time of its own thread; spans are sent by another. The best of
+the turns counts. A ratio of 1.0 is no cost.
 """
 
 from __future__ import annotations
