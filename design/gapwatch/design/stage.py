@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,7 @@ class Design:
         scan_sha: Digest of the files.
         readings: Files that were read.
         skipped: Files and folders that were not read.
+        unread: Number of files in languages that are not read, by language.
         graph: The call graph.
         hits: Patterns of all files.
         routes: Ways to one answer, in order, of production code.
@@ -118,6 +120,7 @@ class Design:
     scan_sha: str
     readings: tuple[FileReading, ...]
     skipped: tuple[Skipped, ...]
+    unread: Mapping[str, int]
     graph: CallGraph
     hits: tuple[PatternHit, ...]
     routes: tuple[Route, ...]
@@ -277,6 +280,7 @@ def _finish(
         scan_sha=scan.sha,
         readings=readings(code.program),
         skipped=scan.skipped,
+        unread=scan.unread,
         graph=code.material.graph,
         hits=code.hits,
         routes=code.material.routes,
@@ -337,7 +341,7 @@ def _questions(
         question.decides = [name for name in question.decides if name in known]
         if refiner is not None:
             question.text = refiner.refine_questions([question]).get(question.id, question.text)
-    return questions
+    return [q for q in questions if q.has_effect]
 
 
 def _sort(architecture: Architecture, metrics: list[MetricDesign]) -> None:

@@ -15,6 +15,8 @@ from gapwatch.scorers.portfolio.fact import Fact
 
 #: Id of the question for the model call, asked when no library and no address shows it.
 MODEL_QUESTION = "q-pipeline-model-call"
+#: Id of the question for the model that may judge.
+JUDGE_QUESTION = "q-pipeline-judge-model"
 #: Most questions for one component.
 MAX_QUESTIONS = 3
 #: Most questions of a design; the defaults of the others are safe.
@@ -54,6 +56,11 @@ class QuestionDraft:
     default: str = ""
     decides: list[str] = field(default_factory=list)
     meaning: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_effect(self) -> bool:
+        """False if it asks for the direction of a metric and decides none that has one."""
+        return self.kind != "direction" or any(not name.endswith("_tier_mix") for name in self.decides)
 
     def as_yaml(self) -> dict[str, Any]:
         """Return the question as in the portfolio."""
@@ -100,7 +107,7 @@ def draft_questions(
     if judges:
         out.append(
             QuestionDraft(
-                "q-pipeline-judge-model",
+                JUDGE_QUESTION,
                 None,
                 "Which model may judge answers (vendor/name)?",
                 f"{len(judges)} judge metrics need a model; judging sends answers to it",
@@ -322,6 +329,8 @@ def fact_of(question: QuestionDraft, value: str, by: str, at: str) -> Fact:
         "by": by,
         "at": at,
     }
+    if question.id == JUDGE_QUESTION and not re.fullmatch(r"[\w.-]+/[\w.:/-]+", value):
+        raise ValueError(f"{value!r} is not a model; {question.id} asks for VENDOR/NAME")
     if question.kind == "direction":
         metric = next((name for name in question.decides if not name.endswith("_tier_mix")), None)
         if metric is None:

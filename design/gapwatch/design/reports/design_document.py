@@ -26,6 +26,7 @@ from gapwatch.design.reports.document import (
     Tiles,
     Words,
 )
+from gapwatch.design.reports.graph_folding import folded
 from gapwatch.design.reports.spans_section import points_section, present_section
 from gapwatch.design.reports.summary import summary
 from gapwatch.design.stage import Design
@@ -110,10 +111,14 @@ def _head(design: Design) -> Iterator[Block]:
         missing = Strong("Gapwatch found no call to a model.")
         yield _text(missing, " Answer the first question to name it.", look="notice")
     if lost := design.own_imports.lost:
-        some = Strong(f"{len(lost)} imports of this repository's own files lead to no file:")
+        plural = "imports of this repository's own files lead" if len(lost) > 1 else "import of its own files leads"
+        some = Strong(f"{len(lost)} {plural} to no file:")
         rest = f" and {len(lost) - _MOST_IMPORTS} more" if len(lost) > _MOST_IMPORTS else ""
         told = f" {'; '.join(lost[:_MOST_IMPORTS])}{rest}. Calls through them are missing from everything below."
         yield _text(some, told, look="notice")
+    if design.unread:
+        told = ", ".join(f"{count:,} files of {language}" for language, count in design.unread.items())
+        yield _text(Strong("Not read: "), f"{told}. What they do is missing from everything below.", look="notice")
     yield from _numbers(design)
 
 
@@ -142,6 +147,8 @@ def _numbers(design: Design) -> Iterator[Block]:
 def _components(design: Design) -> Iterator[Block]:
     yield _title("Components")
     yield Graph(design.architecture)
+    if left := folded(design.architecture).left_out:
+        yield _text(f"{left} edges lie inside of a box or are not drawn; all are in the table below.", look="sub")
     for c in design.architecture.components:
         aside = (Badge(c.kind), Badge(c.priority), Badge(f"confidence {c.confidence:g}", "conf"), c.description)
         title = Heading(3, (c.name, " ", Code(c.id)))
@@ -341,6 +348,7 @@ def _reading(design: Design) -> Iterator[Block]:
             first, last = r.errors[0]
             more = f", and {len(r.errors) - 1} more places" if len(r.errors) > 1 else ""
             rows.append((Code(r.path), f"lines {first}-{last} cannot be parsed{more}"))
+    rows += [(f"{count:,} files", f"{language} is not read") for language, count in design.unread.items()]
     yield _title("Files not read")
     yield _table(("path", "reason"), rows) if rows else _text("Every file was read.")
     if len(design.skipped) > _MOST_SKIPPED:

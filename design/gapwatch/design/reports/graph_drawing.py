@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from html import escape
+from math import log2
 
-from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.reports.graph_folding import FoldedGraph, GraphBox, GraphLine, folded
 
-_WIDTH, _HEIGHT = 178, 54
+_WIDTH, _HEIGHT = 214, 54
 _GAP_X, _GAP_Y = 26, 74
 _MARGIN = 24
 #: Most boxes side by side; a wider layer continues in the next row.
-_PER_ROW = 6
+_PER_ROW = 5
+#: Most letters of a name in a box.
+_LETTERS = 24
+#: Most rows of a drawing whose short rows stand in the middle.
+_TALL = 4
 #: Sweeps that sort each layer by the mean position of its neighbours (barycentre heuristic).
 _SWEEPS = 6
 
@@ -21,42 +27,50 @@ _DETOUR = (_WIDTH + _GAP_X) / 2 * 4 / 3
 
 
 def draw(architecture: Architecture) -> str:
-    """Return the graph as SVG: solid lines are verified edges, dashed ones inferred; the fill shows the role."""
-    layers = _layers(architecture)
+    """Return the graph as SVG: solid lines are verified edges, dashed ones inferred; the fill shows the role.
+
+    A large graph is folded: components of a folder that are far from the model are one box.
+    """
+    graph = folded(architecture)
+    layers = _layers(graph)
     place: dict[str, tuple[float, float]] = {}
     widest = max((len(row) for row in layers), default=1)
+    is_tall = len(layers) > _TALL
+    widest = max(widest, _PER_ROW - 1) if is_tall else widest
     width = 2 * _MARGIN + widest * _WIDTH + (widest - 1) * _GAP_X
     for y, row in enumerate(layers):
         left = (width - len(row) * _WIDTH - (len(row) - 1) * _GAP_X) / 2
+        if is_tall and len(row) < 3:
+            # Short rows stand aside in turn, so that the lines to the next ones do not run behind them.
+            left += (_WIDTH + _GAP_X) * (0.7 if y % 2 else -0.7)
         for x, identifier in enumerate(row):
             place[identifier] = (left + x * (_WIDTH + _GAP_X), _MARGIN + y * (_HEIGHT + _GAP_Y))
     height = 2 * _MARGIN + len(layers) * _HEIGHT + max(0, len(layers) - 1) * _GAP_Y
     out = [
         f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" '
         f'aria-label="component graph">',
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" '
+        'markerUnits="userSpaceOnUse" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z" fill="context-stroke"/></marker></defs>',
     ]
     out += [
-        _edge(
-            place[e.src],
-            place[e.dst],
-            e.verification,
-            f"{e.src} → {e.dst}: {e.label} ({e.verification}, {e.because})",
-            [box for box in place.values() if place[e.src][1] < box[1] < place[e.dst][1]],
-        )
-        for e in architecture.edges
+        _edge(line, place[line.src], place[line.dst], [b for b in place.values() if _is_between(b, place, line)])
+        for line in graph.lines
     ]
-    out += [_box(c, *place[c.id]) for c in architecture.components]
+    out += [_box(box, *place[box.id]) for box in graph.boxes]
     return "\n".join([*out, "</svg>"])
 
 
-def _layers(architecture: Architecture) -> list[list[str]]:
+def _is_between(box: tuple[float, float], place: dict[str, tuple[float, float]], line: GraphLine) -> bool:
+    return place[line.src][1] < box[1] < place[line.dst][1]
+
+
+def _layers(graph: FoldedGraph) -> list[list[str]]:
     """Return the ids by layer: the longest path from an entry, cycles cut open; neighbours stand near each other."""
-    ids = [c.id for c in architecture.components]
+    ids = [box.id for box in graph.boxes]
     below: dict[str, list[str]] = {i: [] for i in ids}
-    for edge in architecture.edges:
-        below[edge.src].append(edge.dst)
+    for line in graph.lines:
+        below[line.src].append(line.dst)
     acyclic = _without_circles(ids, below)
     depth = dict.fromkeys(ids, 0)
     for _ in ids:
@@ -119,7 +133,7 @@ def _untangle(layers: list[list[str]], below: dict[str, list[str]]) -> None:
 
 
 def _edge(
-    src: tuple[float, float], dst: tuple[float, float], status: str, title: str, between: list[tuple[float, float]]
+    line: GraphLine, src: tuple[float, float], dst: tuple[float, float], between: list[tuple[float, float]]
 ) -> str:
     x1, y1 = src[0] + _WIDTH / 2, src[1] + _HEIGHT
     x2, y2 = dst[0] + _WIDTH / 2, dst[1]
@@ -136,18 +150,22 @@ def _edge(
         x1, x2 = src[0] + _WIDTH, dst[0] + _WIDTH
         y1, y2 = src[1] + _HEIGHT / 2, dst[1] + _HEIGHT / 2
         path = f"M{x1:g} {y1:g} C{right:g} {y1:g} {right:g} {y2:g} {x2 + 2:g} {y2:g}"
+    width = f' style="stroke-width:{1.4 + log2(line.count) / 2:.2g}"' if line.count > 1 else ""
     return (
-        f'<path class="edge {escape(status)}" d="{path}" marker-end="url(#tip)"><title>{escape(title)}</title></path>'
+        f'<path class="edge {escape(line.verification)}"{width} d="{path}" marker-end="url(#tip)">'
+        f"<title>{escape(line.title)}</title></path>"
     )
 
 
-def _box(c: ComponentDraft, x: float, y: float) -> str:
-    name = c.name if len(c.name) <= 19 else c.name[:18] + "…"
-    detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
+def _box(box: GraphBox, x: float, y: float) -> str:
+    # Of a folder the end says most.
+    if len(box.name) <= _LETTERS:
+        name = box.name
+    else:
+        name = "…" + box.name[-_LETTERS + 1 :] if box.role == "folded" else box.name[: _LETTERS - 1] + "…"
     return (
-        f'<a href="#c-{escape(c.id)}"><g class="node {escape(c.role)}"><title>{escape(c.id)}: '
-        f"{escape(c.description or c.role)}</title>"
+        f'<a href="#c-{escape(box.anchor)}"><g class="node {escape(box.role)}"><title>{escape(box.title)}</title>'
         f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="9"/>'
         f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 23:g}">{escape(name)}</text>'
-        f'<text class="detail" x="{x + _WIDTH / 2:g}" y="{y + 41:g}">{escape(detail)}</text></g></a>'
+        f'<text class="detail" x="{x + _WIDTH / 2:g}" y="{y + 41:g}">{escape(box.detail)}</text></g></a>'
     )

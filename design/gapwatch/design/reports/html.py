@@ -29,7 +29,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _LONG = 24
 _LEGEND = (
     '<p class="legend"><span class="key ai_core"></span>AI core <span class="key supporting"></span>supporting'
-    ' <span class="key operational"></span>operational <span class="line"></span>verified call'
+    ' <span class="key operational"></span>operational <span class="key folded"></span>several of a folder'
+    ' <span class="line"></span>verified call'
     ' <span class="line dashed"></span>inferred</p>'
 )
 

@@ -113,6 +113,10 @@ def add_fact(path: Path, fact: Fact) -> None:
         raise JobError(f"{path}: cannot be written: {error.strerror}") from error
 
 
+#: Most components that the terminal lists.
+_MOST_SHOWN = 24
+
+
 def print_summary(design: Design, out: Path) -> None:
     """Print a design on one screen.
 
@@ -133,10 +137,13 @@ def print_summary(design: Design, out: Path) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("component", "role", "kind", "pattern", "silent failure", "metrics"):
         table.add_column(title, justify="right" if title == "metrics" else "left")
-    for c in design.architecture.components:
+    components = design.architecture.components
+    for c in components[:_MOST_SHOWN]:
         count = sum(m.component == c.id and m.is_exported for m in design.metrics)
         table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
     console.print(table)
+    if len(components) > _MOST_SHOWN:
+        console.print(f"and {len(components) - _MOST_SHOWN} more components, in the report")
     console.print(
         f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb", highlight=False
     )

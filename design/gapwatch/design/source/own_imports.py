@@ -28,12 +28,12 @@ class OwnImports:
 
 
 def own_imports(program: Program) -> OwnImports:
-    """Count the imports whose name, or whose path's ending, some file or folder of the repository has."""
+    """Count the imports whose name, or whose path's ending, some file or folder has; those of tests do not count."""
     index = program.index
     tops = {module.parts[0] for module in index.modules} | index.root_aliases
     resolved, lost = 0, []
-    for module, ir in zip(index.modules, program.irs, strict=True):
-        for function in ir.functions if ir is not None else ():
+    for module, ir, file in zip(index.modules, program.irs, program.files, strict=True):
+        for function in ir.functions if ir is not None and file is not None and not file.tags else ():
             for s in statements(function.body):
                 if s[0] == "from":
                     named = [from_module(s)]
