@@ -256,7 +256,7 @@ def test_an_empty_store_answers_every_command(tmp_path: Path, command: str, form
     ran = gapwatch(command, *sql, "--store", tmp_path / "s.duckdb", "--format", form)
     assert ran.status == 0
     if form == "json":
-        empty = {"imbalance": 0, "sources": [], "metrics": [], "strays": 0, "repeated": {}, "spans": []}
+        empty = {"imbalance": 0, "sources": [], "metrics": [], "strays": 0, "repeated": {}, "spans": [], "late": []}
         assert ran.json() in ([], empty)
 
 
