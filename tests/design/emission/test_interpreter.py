@@ -283,6 +283,7 @@ def test_spans_of_the_program_itself_are_in_the_same_traces_and_are_sent_once(tm
     assert len(found.spans) == 3
 
 
+@pytest.mark.slow
 @needs_events
 def test_content_is_left_out_on_request_and_a_changed_file_keeps_its_spans_without_marks(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def plain(a):\n    return a\nplain('secret')\n")

@@ -138,6 +138,7 @@ def test_a_patched_program_is_asked_for_no_span_again(tmp_path: Path) -> None:
     assert {c.id for c in left.architecture.components} == {c.id for c in before.architecture.components}
 
 
+@pytest.mark.slow
 def test_the_whole_service_is_patched_and_works(tmp_path: Path) -> None:
     copy = _applied(APP, tmp_path)
 
@@ -176,6 +177,7 @@ def test_what_cannot_be_written_is_told_with_its_place(source: str, line: int, r
     assert [why for _, why in made.left_out if reason in why], made.left_out
 
 
+@pytest.mark.slow
 def test_generators_and_coroutines_are_recorded_whole(tmp_path: Path) -> None:
     write_tree(
         tmp_path,
