@@ -345,6 +345,10 @@ class Catalog:
             for h in self._hits("has_try_except", "swallows")
             if not any(o.path == h.path and o.line <= h.line and h.end <= max(o.end, o.line) for o in other)
         ]
+        # A handler that gives the failure back is counted by the answers that it makes.
+        given = self._hits("returns_failure") if self.component.distance is not None else []
+        others = [h for h in swallowing if not any(g.path == h.path and h.line <= g.line <= h.end for g in given)]
+        swallowing = others if given else swallowing
         if swallowing:
             yield self._make(
                 "swallowed_errors",

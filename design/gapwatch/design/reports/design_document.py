@@ -342,7 +342,7 @@ def _refused(design: Design) -> Iterator[Block]:
 
 
 def _reading(design: Design) -> Iterator[Block]:
-    rows = [(Code(s.path), s.reason) for s in design.skipped[:_MOST_SKIPPED]]
+    rows: list[tuple[Inline, str]] = [(Code(s.path), s.reason) for s in design.skipped[:_MOST_SKIPPED]]
     for r in design.readings:
         if r.errors:
             first, last = r.errors[0]
