@@ -2,7 +2,8 @@
 
     python -m tests.chaos.otlp_topic_child BROKERS SPANS TRACES GROUP [STEP NUMBER]
 
-QUIET_SECONDS of the environment says when it closes a trace; 1 by default. It ends when everything that was there is
+QUIET_SECONDS of the environment says when it closes a trace, 1 by default; with FREEZES it stops itself (SIGSTOP)
+instead. It ends when everything that was there is
 assembled, and prints the ledger of spans.
 """
 
@@ -32,7 +33,7 @@ def main() -> None:
     def at_step(step: str) -> None:
         passed[step] = passed.get(step, 0) + 1
         if deadly == (step, passed[step]):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSTOP if "FREEZES" in os.environ else signal.SIGKILL)
 
     def make() -> Assembler:
         return Assembler(TraceMapper.of([]), CloseRules(quiet=quiet, orphan=2 * quiet))

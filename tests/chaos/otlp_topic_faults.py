@@ -43,14 +43,14 @@ class Topics:
         self.spans, self.traces = broker.make_topic(partitions=3), broker.make_topic()
         self.group = uuid.uuid4().hex
 
-    def start(self, *deadly: str, quiet: float = 1.0) -> subprocess.Popen[str]:
+    def start(self, *deadly: str, quiet: float = 1.0, **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [
                 sys.executable, "-m", "tests.chaos.otlp_topic_child", self.broker.address, self.spans, self.traces,
                 self.group, *deadly,
             ],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-            env={**os.environ, "QUIET_SECONDS": str(quiet)},
+            env={**os.environ, "QUIET_SECONDS": str(quiet), **more},
         )  # fmt: skip
 
     def finish(self, seconds: float = 180.0) -> dict[str, int]:
@@ -99,12 +99,13 @@ def kills(broker: KafkaBroker, count: int, traces: int, seed: int) -> dict[str, 
 
 
 def stop(broker: KafkaBroker, seconds: float, seed: int = 2) -> dict[str, Any]:
-    """Freeze a process, assemble in a second one, and wake the first: it must end without writing."""
+    """Freeze a process within a transaction, assemble in a second one, and wake the first: it must write nothing."""
     bodies, topics = requests(80, seed), Topics(broker)
     produced(topics, bodies)
-    first = topics.start()
-    time.sleep(1.6)  # it reads, or has begun a transaction
-    first.send_signal(signal.SIGSTOP)
+    first = topics.start("traces written", "1", FREEZES="1")
+    while Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert first.poll() is None
+        time.sleep(0.1)
     counts = topics.finish(60 + seconds)
     time.sleep(seconds)
     first.send_signal(signal.SIGCONT)

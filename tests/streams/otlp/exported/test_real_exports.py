@@ -17,7 +17,11 @@ FOLDER = captures.FOLDER / "exported"
 #: Four questions, of which one model failed once; the same of each export, counted by the model server.
 TRUTH = {"answered": 4, "failed": 1, "input_tokens": 50, "output_tokens": 12}
 EXPORTS = sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz"))
-PIPELINE = {"mlflow": '{from: resource.mlflow.experiment_id, names: {"1": support}}'}
+PIPELINE = {
+    "phoenix_spans": "{names: {unknown_service: support}}",
+    "phoenix_frame": "{names: {unknown_service: support}}",
+    "mlflow": '{from: resource.mlflow.experiment_id, names: {"1": support}}',
+}
 PORTFOLIO = """\
 gapwatch: 1
 portfolio: support
@@ -61,7 +65,7 @@ def test_calls_of_an_export_are_those_that_the_model_server_counted(name: str) -
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_export_is_replayed(name: str, tmp_path: Path) -> None:
     portfolio, store = tmp_path / "p.yaml", tmp_path / "s.duckdb"
-    portfolio.write_text(PORTFOLIO % PIPELINE.get(name, "{}"))
+    portfolio.write_text(PORTFOLIO % PIPELINE[name])
     done = gapwatch("replay", str(FOLDER / f"{name}.jsonl.gz"), "--portfolio", portfolio, "--store", store, "--quiet")
     assert done.status == 0, done.err
     gaps = gapwatch("gaps", "--store", store, "--format", "json")

@@ -165,7 +165,7 @@ class MappingRules:
     def _pipeline(self, root: TraceStep) -> str:
         resource = root.facts.resource
         for key, mapping in self._sources:
-            value = resource.get(key)
+            value = resource.get(key, UNKNOWN_SERVICE if key == "service.name" else None)
             if value is not None:
                 name = mapping.pipeline.names.get(str(value), str(value))
                 if name in self._by_pipeline or str(value) in mapping.pipeline.names:
