@@ -245,13 +245,18 @@ def relayed(broker, topic):
         consumer = AIOKafkaConsumer(**broker.settings.client_options(), auto_offset_reset="earliest")
         await consumer.start()
         try:
-            where = TopicPartition(topic, 0)
-            consumer.assign([where])
-            end = (await consumer.end_offsets([where]))[where]
+            consumer.subscribe([topic])
+            await consumer.getmany(timeout_ms=0)
+            where = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or {0})]
+            consumer.unsubscribe()
+            consumer.assign(where)
+            await consumer.seek_to_beginning()
+            ends = await consumer.end_offsets(where)
             found = {}
-            while await consumer.position(where) < end:
-                for record in (await consumer.getmany(where, timeout_ms=300)).get(where, []):
-                    found.setdefault(dict(record.headers)["gapwatch-id"].decode(), []).append(record)
+            for one in where:
+                while await consumer.position(one) < ends[one]:
+                    for record in (await consumer.getmany(one, timeout_ms=300)).get(one, []):
+                        found.setdefault(dict(record.headers)["gapwatch-id"].decode(), []).append(record)
             return found
         finally:
             await consumer.stop()
