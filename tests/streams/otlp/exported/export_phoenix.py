@@ -1,4 +1,4 @@
-"""Spans of a small program from a real Phoenix, as its users export them: rows of a data frame, spans of its client.
+"""Spans of a small program from a real Phoenix, as its users export them: what its client reads, one span a line.
 
 python export_phoenix.py MODEL_SERVER FOLDER        (in an environment with arize-phoenix and its instrumentor)
 """
@@ -63,6 +63,4 @@ for _ in range(60):
         break
     time.sleep(0.5)
 (folder / "phoenix_spans.jsonl").write_text("".join(json.dumps(span) + "\n" for span in spans))
-frame = reader.spans.get_spans_dataframe(project_identifier="support", limit=100)
-frame.reset_index().to_json(folder / "phoenix_frame.jsonl", orient="records", lines=True, date_format="iso")
 phoenix.terminate()

@@ -19,7 +19,6 @@ TRUTH = {"answered": 4, "failed": 1, "input_tokens": 50, "output_tokens": 12}
 EXPORTS = sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz"))
 PIPELINE = {
     "phoenix_spans": "{names: {unknown_service: support}}",
-    "phoenix_frame": "{names: {unknown_service: support}}",
     "mlflow": '{from: resource.mlflow.experiment_id, names: {"1": support}}',
 }
 PORTFOLIO = """\
