@@ -45,8 +45,7 @@ from gapwatch.design.source.ir import (
 from gapwatch.design.source.program import last_name
 from gapwatch.design.source.text_files import FileText
 
-#: Shortest text that can be the task of a prompt by itself.
-MIN_TASK = 80
+MIN_TASK = 80  # characters of a text that can be the task of a prompt by itself
 #: Names of functions that put a prompt together.
 _MAKES_PROMPT = re.compile(r"prompt|message|instruct|template|system|persona|render|format|build|compose")
 #: Names of parameters that hold a prompt.
@@ -94,6 +93,7 @@ class PromptTexts:
         self._constants = Constants(self._program)
         self._files = self._program.texts
         self._lines: dict[str, list[str]] = {}
+        self._prompts: dict[str, list[tuple[tuple[str, ...], FileText]]] = {}
         self._data: dict[tuple[str, str], list[str]] = {}
         self._attributes = AssignedAttributes(self._program, code.material.sites)
 
@@ -310,11 +310,13 @@ class PromptTexts:
         """
         lower = {g.lower() for g in given}
         out = []
-        for found, text in self._files.entries(path).items():
+        if path not in self._prompts:
+            self._prompts[path] = [(k, t) for k, t in self._files.entries(path).items() if is_prompt(t.text)]
+        for found, text in self._prompts[path]:
             fits = len(found) >= len(keys) and all(
                 f in k if k else (not lower or f in lower) for k, f in zip(keys, found, strict=False)
             )
-            if fits and (not is_whole or len(found) == len(keys)) and is_prompt(text.text):
+            if fits and (not is_whole or len(found) == len(keys)):
                 out.append(text)
         return out if len(out) <= _MOST else []
 
