@@ -15,7 +15,7 @@ from tests.gapwatch_command import Ran, gapwatch
 from tests.paths import ROOT
 from tests.streams.replayed import PORTFOLIO, replay, trace, written
 
-SEED = ROOT.parents[1] / "shared" / "data" / "grafite_seed"
+SEED = ROOT / "tests" / "data" / "grafite_seed"
 
 
 @pytest.fixture
@@ -129,7 +129,6 @@ def test_a_failing_trace_becomes_a_test_and_leaves_the_queue(store: Path) -> Non
     assert gapwatch("triage", "list", "--store", store, "--format", "json").json() == []
 
 
-@pytest.mark.skipif(not SEED.is_dir(), reason="GRAFITE's seed data is not here")
 def test_the_seed_of_grafite_is_imported_with_its_failed_call_as_an_error(store: Path, tmp_path: Path) -> None:
     said = issue("import", SEED, "--store", store, "--by", "ann").out
     assert "20 issues, 20 tests, 1 runs, 20 results, 60 verdicts, 1 of them failed calls" in said

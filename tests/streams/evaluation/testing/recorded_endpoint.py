@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.paths import ROOT
 
-SEED = ROOT.parents[1] / "shared" / "data" / "grafite_seed"
+SEED = ROOT / "tests" / "data" / "grafite_seed"
 _NONCE = re.compile(r"<<<DATA ([0-9a-f]+)")
 #: Returns (status, text of the answer) for the name of a model and its messages.
 Answer = Callable[[str, list[dict[str, str]]], tuple[int, str]]

@@ -21,7 +21,6 @@ from tests.gapwatch_command import Ran, gapwatch
 from tests.streams.evaluation.testing.recorded_endpoint import SEED, recorded, serving, verdict
 
 JUDGES = ("llama-3.3:70b", "phi-4", "gpt-oss:120b")
-needs_seed = pytest.mark.skipif(not SEED.is_dir(), reason="GRAFITE's seed data is not here")
 
 
 @pytest.fixture
@@ -57,7 +56,6 @@ def few(store: Path, count: int = 6) -> None:
     assert gapwatch("issue", "import", file, "--store", store, "--by", "ann").status == 0
 
 
-@needs_seed
 def test_the_recorded_run_of_grafite_comes_out_as_it_was(store: Path, tmp_path: Path) -> None:
     seeded(store)
     with serving(recorded()) as (url, calls):
