@@ -76,7 +76,7 @@ def log_polya(parameters: Floats, counts: Floats) -> Floats:
 
     Buckets of up to thirty whole units, with parameters up to a thousand million, are the product over their
     units, (p + j) / (T + j), which is exact and costs a quarter of Gamma functions; all others, such as means of
-    sessions, by `log_gamma_excess`. A series is computed in the same way whatever the others are.
+    sessions, by `log_gamma_excess`. Each value is computed in the same way whatever stands beside it.
 
     Args:
         parameters: Dirichlet parameters, shape (values, tilts, series), >= 0; where one is 0, its count must be 0.
@@ -89,15 +89,17 @@ def log_polya(parameters: Floats, counts: Floats) -> Floats:
         Gamma(a + k) / Gamma(a) = a (a + 1) ... (a + k - 1) for whole k (Abramowitz and Stegun 6.1.22).
     """
     total, units = add_up(parameters), add_up(counts)
-    is_few = (units <= _FEW).all(axis=0) & (counts == np.floor(counts)).all(axis=(0, 1))
-    is_few &= (total <= _MOST_PARAMETER).all(axis=0)
+    is_few = (units <= _FEW) & (counts == np.floor(counts)).all(axis=0) & (total <= _MOST_PARAMETER)
     if is_few.all():
         return _log_product(parameters, counts, total, units)
     result: Floats = np.empty(total.shape)
     for chosen, formula in ((is_few, _log_product), (~is_few, _log_ratio)):
-        some = np.flatnonzero(chosen)
+        some = np.flatnonzero(chosen.any(axis=0))
         if len(some):
-            result[:, some] = formula(parameters[..., some], counts[..., some], total[:, some], units[:, some])
+            # `take` copies to contiguous memory. An index does not, and numpy's log1p rounds others in another way.
+            with np.errstate(over="ignore", invalid="ignore"):  # a product that is not chosen may overflow
+                values = formula(*(np.take(array, some, -1) for array in (parameters, counts, total, units)))
+            result[:, some] = np.where(chosen[:, some], values, result[:, some])
     return result
 
 
