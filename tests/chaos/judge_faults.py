@@ -27,6 +27,7 @@ from datetime import datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 
@@ -208,6 +209,7 @@ def _portfolio(cap: float) -> Any:
     return portfolio_of(judged_metric(), budget={"judge_usd_per_week": cap})
 
 
+@patch.dict(os.environ, {"FAULT_KEY": KEY})
 def fault_run(
     folder: Path, requests: int, kills: int, cap: float, seed: int = 1, refused_seconds: float = REFUSED_SECONDS
 ) -> dict[str, Any]:
@@ -215,7 +217,6 @@ def fault_run(
     context = multiprocessing.get_context("spawn")
     path = scored_store(folder, _portfolio(cap), [trace(i) for i in range(requests)])
     here, there = context.Pipe()
-    os.environ["FAULT_KEY"] = KEY
     output = folder / "output.txt"
     server = context.Process(
         target=serve_faults, args=(there, seed, int(REFUSED_AFTER * requests), refused_seconds), daemon=True

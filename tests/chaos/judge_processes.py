@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from gapwatch.sinks.api.endpoint_note import read_note
 from tests.chaos.judge_faults import KEY, PRICE, REFUSED_AFTER, REFUSED_SECONDS, holds_the_key, serve_faults
@@ -106,13 +107,12 @@ class Fleet:
         assert self._judged.end() == 0
 
 
+@patch.dict(os.environ, {"FAULT_KEY": KEY, "GAPWATCH_WRITE_TOKEN": "a-token-of-the-tests"})
 def fault_run_of_processes(
     folder: Path, broker: Any, requests: int, kills: int, cap: float, workers: int = 3, seed: int = 1,
     refused_seconds: float = REFUSED_SECONDS,
 ) -> dict[str, Any]:  # fmt: skip
     """Run it; return what the store holds at the end."""
-    os.environ["FAULT_KEY"] = KEY
-    os.environ.setdefault("GAPWATCH_WRITE_TOKEN", "a-token-of-the-tests")
     context, chance = multiprocessing.get_context("spawn"), random.Random(seed)
     here, there = context.Pipe()
     refused_after = int(REFUSED_AFTER * requests)

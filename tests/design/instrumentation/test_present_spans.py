@@ -222,11 +222,11 @@ def test_metrics_of_the_model_read_the_spans_of_the_instrumented_client(instrume
 
 
 def test_what_no_span_says_is_told_with_what_is_missing(instrumented: Design) -> None:
-    swallowed = next(m for m in instrumented.metrics if m.family == "swallowed_errors")
+    failures = next(m for m in instrumented.metrics if m.family == "failure_answers")
 
-    assert swallowed.is_answered == "no"
-    assert swallowed.unanswered == {"Answerer.ask": "its span has no attributes.swallowed_errors"}
-    assert spans_data(instrumented, "p")["metrics"][swallowed.name]["answered"] == "no"
+    assert failures.is_answered == "no"
+    assert failures.unanswered == {"Answerer.ask": "its span has no attributes.answer_outcome"}
+    assert spans_data(instrumented, "p")["metrics"][failures.name]["answered"] == "no"
 
 
 def test_no_span_is_asked_for_where_every_metric_is_answered(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_decision_by_address_is_that_by_file(run: Running, command: list[str])
     run.both(command)  # the first time there may be more to do: shifts to relabel
     by_address, by_file = run.both(command)
     assert by_address == by_file
-    is_refused = {"no-such-alert", "reason=no_such_reason"} & set(command)
+    is_refused = any("no-such-" in word or "no_such_" in word for word in command)
     assert by_address[0] == (2 if is_refused else 0), by_address
 
 
