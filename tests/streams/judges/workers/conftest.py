@@ -27,5 +27,6 @@ def judged(children, kafka_broker, tmp_path):
 
     yield make
     for one in made:
+        one.kill_judges()
         if one.pid is not None:
             one.kill()

@@ -1,8 +1,11 @@
 """A store that a real run fills, with judges beside it or in other processes."""
 
+import contextlib
 import json
 import os
 import signal
+import time
+import urllib.error
 import urllib.request
 
 from gapwatch.sinks.api.endpoint_note import read_note
@@ -54,15 +57,27 @@ class Judged(Watched):
         written = {"providers": {"openai": provider}, "prices": {"openai/small": {"input": 1, "output": 4}}}
         self.judges = folder / "judges.yaml"
         self.judges.write_text(json.dumps({**written, "max_output_tokens": 100}))
+        self.judge_pids = set()
 
     def start_judge(self, number, *more):
         arguments = ["run", "--role=judge", f"--brokers={self.broker.address}", f"--judges={self.judges}", *more]
         files = {"out": str(self.folder / f"out-{number}"), "err": str(self.folder / f"err-{number}")}
-        return self.children.ask(start={"arguments": [*arguments, f"--store={self.store}"], **files})["pid"]
+        pid = self.children.ask(start={"arguments": [*arguments, f"--store={self.store}"], **files})["pid"]
+        self.judge_pids.add(pid)
+        return pid
 
     def end_judge(self, pid, number=signal.SIGTERM):
         os.kill(pid, number)
-        return self.children.ask(wait=pid, seconds=20.0)["status"]
+        status = self.children.ask(wait=pid, seconds=20.0)["status"]
+        if status is not None:
+            self.judge_pids.discard(pid)
+        return status
+
+    def kill_judges(self):
+        """Kill those that run: in the group of the judges of later tests they would take their requests."""
+        for pid in [*self.judge_pids]:
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and was waited for
+                self.end_judge(pid, signal.SIGKILL)
 
     def asked(self, path, token=None, **posted):
         note = read_note(self.store)
@@ -75,7 +90,16 @@ class Judged(Watched):
             return response.read().decode()
 
     def live(self, sql):
-        return json.loads(self.asked("/v1/query", sql=sql))
+        """Return the rows of a query; asked again while the API says that it is busy."""
+        for _ in range(20):
+            try:
+                return json.loads(self.asked("/v1/query", sql=sql))
+            except urllib.error.HTTPError as error:
+                error.close()
+                if error.code != 503:
+                    raise
+                time.sleep(0.5)
+        raise TimeoutError("the API was busy for 10 s")
 
     def pending(self, metric="helpful"):
         rows = self.live(f"SELECT sum(n)::BIGINT AS n FROM ledger WHERE metric = '{metric}' AND state = 'pending'")
