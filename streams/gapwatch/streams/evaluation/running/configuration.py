@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -24,6 +24,9 @@ class WrittenSettings(BaseModel):
     """Part of a configuration; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Configuration = TypeVar("Configuration", bound=WrittenSettings)
 
 
 class Entrypoint(WrittenSettings):
@@ -135,6 +138,18 @@ def load_evaluation_config(path: Path) -> EvaluationConfig:
         UsageError: The file is missing, is not YAML, or has a wrong key or value.
     """
     try:
+        return read_configuration(path, EvaluationConfig)
+    except TypeError as error:
+        raise UsageError(f"{path}: use_case: {error}") from None
+
+
+def read_configuration(path: Path, model: type[Configuration]) -> Configuration:
+    """Read a file of YAML as a value of a model.
+
+    Raises:
+        UsageError: The file is missing, is not YAML, or has a wrong key or value.
+    """
+    try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the configuration {path} cannot be read: {error}") from None
@@ -143,14 +158,10 @@ def load_evaluation_config(path: Path) -> EvaluationConfig:
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{path}{where}: not valid YAML") from None
     try:
-        return EvaluationConfig.model_validate(document)
+        return model.model_validate(document)
     except ValidationError as error:
         problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False)]
-        raise UsageError(
-            f"{path}: {'; '.join(problems)}; the keys are {', '.join(EvaluationConfig.model_fields)}"
-        ) from None
-    except TypeError as error:
-        raise UsageError(f"{path}: use_case: {error}") from None
+        raise UsageError(f"{path}: {'; '.join(problems)}; the keys are {', '.join(model.model_fields)}") from None
 
 
 def located(path: str, config: Path) -> Path:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.issues.issue import Choice
 from gapwatch.streams.evaluation.running.configuration import (
     Entrypoint,
     ModelEndpoint,
     WrittenSettings,
     load_entrypoint,
+    read_configuration,
 )
 from gapwatch.streams.evaluation.running.example_calls import CallLimits
 from gapwatch.streams.evaluation.running.llm_client import judge_name
@@ -104,17 +103,4 @@ def load_test_config(path: Path) -> TestRunConfig:
     Raises:
         UsageError: The file is missing, is not YAML, or has a wrong key or value.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the configuration {path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise UsageError(f"{path}{where}: not valid YAML") from None
-    try:
-        return TestRunConfig.model_validate(document)
-    except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False)]
-        keys = ", ".join(TestRunConfig.model_fields)
-        raise UsageError(f"{path}: {'; '.join(problems)}; the keys are {keys}") from None
+    return read_configuration(path, TestRunConfig)
