@@ -96,9 +96,8 @@ def log_polya(parameters: Floats, counts: Floats) -> Floats:
     for chosen, formula in ((is_few, _log_product), (~is_few, _log_ratio)):
         some = np.flatnonzero(chosen.any(axis=0))
         if len(some):
-            # `take` copies to contiguous memory. An index does not, and numpy's log1p rounds others in another way.
             with np.errstate(over="ignore", invalid="ignore"):  # a product that is not chosen may overflow
-                values = formula(*(np.take(array, some, -1) for array in (parameters, counts, total, units)))
+                values = formula(*(array[..., some] for array in (parameters, counts, total, units)))
             result[:, some] = np.where(chosen[:, some], values, result[:, some])
     return result
 
