@@ -8,6 +8,7 @@ import pytest
 from tests.reference.lower_case import lower
 
 
+@pytest.mark.slow
 def test_lower_is_duckdbs_for_every_code_point() -> None:
     every = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
     with duckdb.connect() as connection:

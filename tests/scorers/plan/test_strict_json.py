@@ -102,7 +102,13 @@ _HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), _HOSTILE.values(), ids=_HOSTILE.keys())
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name == "brackets" else ())
+        for name, case in _HOSTILE.items()
+    ],
+)
 def test_a_hostile_text_takes_time_in_proportion_to_its_length(text: str, expected: bool) -> None:
     # They take up to two seconds; were each mark tried as a beginning, this would not end.
     assert is_json(text) == expected

@@ -260,7 +260,9 @@ def test_an_empty_store_answers_every_command(tmp_path: Path, command: str, form
         assert ran.json() in ([], empty)
 
 
-@pytest.mark.parametrize("form", ["table", "csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    "form", ["table", *(pytest.param(form, marks=pytest.mark.slow) for form in ("csv", "json", "parquet"))]
+)
 def test_an_interrupt_ends_a_query_that_would_take_hours(folder: Path, tmp_path: Path, form: str) -> None:
     output = ["--output", str(tmp_path / "out")] if form != "table" else []
     code = (

@@ -139,6 +139,7 @@ def test_a_series_gets_the_same_bits_alone_and_among_others() -> None:
         assert alone[..., 0].tobytes() == together[..., column].tobytes()
 
 
+@pytest.mark.slow
 def test_an_alert_ends_when_the_rate_is_back_on_the_first_days() -> None:
     """One unit a minute: 1,500 at 5 %, 400 at 30 %, then 2,000 at 5 %, where 1.25 times the odds took 10,000."""
     fleet, rng = Fleet(FleetConfig(rate_bets()), 10), np.random.default_rng(8)

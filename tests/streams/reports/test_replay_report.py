@@ -27,7 +27,13 @@ def replayed_on(columns: int, store: Path, *options: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "columns", [80, pytest.param(100, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow), 200]
+    "columns",
+    [
+        80,
+        pytest.param(100, marks=pytest.mark.slow),
+        pytest.param(120, marks=pytest.mark.slow),
+        pytest.param(200, marks=pytest.mark.slow),
+    ],
 )
 def test_no_name_and_no_interval_is_broken_on_a_terminal_of_any_usual_width(columns: int, tmp_path: Path) -> None:
     lines = replayed_on(columns, tmp_path / "S.duckdb", "--all")

@@ -78,7 +78,7 @@ def stream(bins: int, series: int, days: float, per_day: int, seed: int, *, calm
     ("config", "days", "per_day"),
     [
         (FleetConfig(rate_bets()), 3, 288),
-        (FleetConfig(rate_bets()), 32, 72),
+        pytest.param(FleetConfig(rate_bets()), 32, 72, marks=pytest.mark.slow),
         (FleetConfig(rate_bets(), margins=False, ring_buckets=16, ring_hours=8), 1, 288),
         (FleetConfig(rate_bets(), seasonal=False, ring_buckets=0, ring_hours=0), 1, 288),
         (FleetConfig(number_bets(), burn_in_units=50), 2, 144),
