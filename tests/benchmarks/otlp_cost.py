@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.otlp_cost          # a minute
     python -m tests.benchmarks.otlp_cost 1 2      # one copy of the captures, two rounds
+    python -m tests.benchmarks.otlp_cost --compiled 6 6   # with the modules that `hatch_build.py` compiles
 
 The spans of all captures of `tests/data/otlp`, in copies with new ids, in requests of 64 spans. The contenders run in
 turns in one process; the smallest of the rounds counts.
@@ -10,9 +11,12 @@ turns in one process; the smallest of the rounds counts.
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +29,13 @@ from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.decoding.raw_items import RawTrace
+from gapwatch.streams.otlp.decoding.span_bytes import IS_COMPILED
 from gapwatch.streams.otlp.files.file_assembly import FILE_RULES
 from gapwatch.streams.otlp.files.span_file import FileRequest
 from gapwatch.streams.otlp.mapping.mapper import MappedTrace, TraceMapper
+from tests.paths import ROOT
 from tests.streams.otlp import captures
+from tests.streams.otlp.compiled import make_compiled
 from tests.streams.otlp.otlp_json import as_json, as_protobuf
 
 _BATCH, _SLICE = 64, 500
@@ -145,10 +152,22 @@ def main(copies: int, rounds: int) -> None:
             run()
             least[name] = min(least[name], time.process_time() - started)
     native = next(iter(least.values()))
-    print(f"{total:,} spans, {len(lines):,} traces, best of {rounds}")
+    form = "compiled" if IS_COMPILED else "Python"
+    print(f"{total:,} spans, {len(lines):,} traces, best of {rounds}; reading and mapping: {form}")
     for name, seconds in least.items():
         print(f"{name:42} {seconds / total * 1e6:7.1f} us a span {seconds / native:6.2f}")
 
 
+def run_compiled(arguments: list[str]) -> int:
+    """Run the benchmark with the compiled modules; return its exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = make_compiled(Path(folder))
+        return subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.otlp_cost", *arguments], cwd=ROOT, env=environment, check=False
+        ).returncode
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--compiled"]:
+        sys.exit(run_compiled(sys.argv[2:]))
     main(*(int(given) for given in sys.argv[1:] or ("6", "6")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,11 @@ from gapwatch.streams.otlp.decoding.json_reader import (
     read_json_block,
     read_json_log,
     read_json_span,
-    split_json,
 )
+from gapwatch.streams.otlp.decoding.json_splitting import split_json
 from gapwatch.streams.otlp.decoding.protobuf_reader import parse_request, read_block, read_log, read_span
 from gapwatch.streams.otlp.decoding.raw_items import BlockCache, RawLog, RawSpan, SplitPayload, UndecodableError
+from gapwatch.streams.otlp.decoding.span_bytes import IS_COMPILED, UnusualSpanError, read_span_bytes
 from gapwatch.streams.otlp.decoding.span_record import AttributeShapes, LogEntry, SpanRecord
 from gapwatch.streams.otlp.decoding.wire_format import split_message
 
@@ -113,7 +115,12 @@ def decode_span(span: RawSpan, shapes: AttributeShapes) -> SpanRecord:
     Raises:
         UndecodableError: It cannot be decoded.
     """
-    return (read_json_span if span.is_json else read_span)(span.raw, shapes)
+    if span.is_json:
+        return read_json_span(span.raw, shapes)
+    if IS_COMPILED:
+        with suppress(UnusualSpanError):
+            return read_span_bytes(span.raw, shapes)
+    return read_span(span.raw, shapes)
 
 
 def decode_log(log: RawLog) -> LogEntry:
