@@ -151,18 +151,26 @@ def restart(spans: int) -> dict[str, float]:
 
 
 def receive(requests: int) -> dict[str, float]:
-    """Measure the CPU of receiving: requests of 512 spans, and of one span."""
+    """Measure the CPU of receiving: requests of 512 spans over 4 connections, and of one span over 4 and over 64.
+
+    Over few connections the receiver is idle while the group of requests waits for more of them and for the disk, and
+    pays for each waking.
+    """
     with tempfile.TemporaryDirectory() as name:
         spool = Spool(Path(name) / "spool")
         intake = SpoolIntake(spool, LogClock(0.0), check_request, lambda: spool.end, lambda: None)
         receiver = HttpReceiver(OtlpAddress("127.0.0.1", 0), intake)
         receiver.start()
         found: dict[str, float] = {}
-        for kind, count, each in (("large", max(1, requests // 50), 512), ("small", requests, 1)):
+        for kind, count, each, lines in (
+            ("large", max(1, requests // 50), 512, 4),
+            ("small", requests, 1, 64),
+            ("small_of_few", requests, 1, 4),
+        ):
             cpu = time.process_time()
             done = subprocess.run(
                 [sys.executable, "-m", "tests.benchmarks.otlp_live", "client", "--url", receiver.url,
-                 "--requests", str(count), "--spans", str(each)],
+                 "--requests", str(count), "--spans", str(each), "--connections", str(lines)],
                 capture_output=True, text=True, check=True, cwd=ROOT, env=os.environ,
             )  # fmt: skip
             used, spans = time.process_time() - cpu, int(done.stdout)
@@ -173,8 +181,8 @@ def receive(requests: int) -> dict[str, float]:
         return found
 
 
-def client(url: str, requests: int, spans: int) -> None:
-    """Send requests of so many spans, over four connections."""
+def client(url: str, requests: int, spans: int, connections: int) -> None:
+    """Send requests of so many spans, over so many connections at once."""
     field = b"\x0a"
     bodies, parts, sizes = list[bytes](), b"", 0
     for body, _, count in copies(spans * 20 if spans > 1 else 200):
@@ -186,9 +194,9 @@ def client(url: str, requests: int, spans: int) -> None:
             parts, sizes = b"", 0
     assert all(body.startswith(field) for body in bodies)
     total = 0
-    lines = [http.client.HTTPConnection(url.removeprefix("http://")) for _ in range(4)]
-    for number in range(0, requests, 4):
-        used = lines[: min(4, requests - number)]
+    lines = [http.client.HTTPConnection(url.removeprefix("http://")) for _ in range(connections)]
+    for number in range(0, requests, connections):
+        used = lines[: min(connections, requests - number)]
         for place, line in enumerate(used):
             body = bodies[(number + place) % len(bodies)]
             total += len(split(body, is_json=False, is_logs=False).spans)
@@ -206,9 +214,10 @@ def main() -> None:
     parser.add_argument("--spans", type=int, default=100_000)
     parser.add_argument("--requests", type=int, default=2_000)
     parser.add_argument("--url", default="")
+    parser.add_argument("--connections", type=int, default=4)
     given = parser.parse_args()
     if given.what == "client":
-        client(given.url, given.requests, given.spans)
+        client(given.url, given.requests, given.spans, given.connections)
         return
     measured = receive(given.requests) if given.what == "receive" else globals()[given.what](given.spans)
     print(orjson.dumps(measured).decode())

@@ -16,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
 from gapwatch.streams.otlp.decoding.span_record import MOST_DEPTH, AttributeShapes, LogEntry, SpanRecord
 
-_NO_PARENT = bytes(8)
+_NO_TRACE, _NO_PARENT = bytes(16), bytes(8)
 
 
 def parse_request(body: bytes, *, is_logs: bool) -> bool:
@@ -25,6 +25,21 @@ def parse_request(body: bytes, *, is_logs: bool) -> bool:
         (ExportLogsServiceRequest if is_logs else ExportTraceServiceRequest).FromString(body)
     except DecodeError:
         return False
+    return True
+
+
+def is_sound(body: bytes) -> bool:
+    """Return whether a body is an export request of spans that all decode and all have ids."""
+    try:
+        request = ExportTraceServiceRequest.FromString(body)
+    except DecodeError:
+        return False
+    for resource in request.resource_spans:
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                trace_id, span_id = span.trace_id, span.span_id
+                if len(trace_id) != 16 or trace_id == _NO_TRACE or len(span_id) != 8 or span_id == _NO_PARENT:
+                    return False
     return True
 
 

@@ -12,11 +12,11 @@ from gapwatch.streams.otlp.decoding.json_reader import (
     read_json_span,
 )
 from gapwatch.streams.otlp.decoding.json_splitting import split_json
-from gapwatch.streams.otlp.decoding.protobuf_reader import parse_request, read_block, read_log, read_span
+from gapwatch.streams.otlp.decoding.protobuf_reader import is_sound, parse_request, read_block, read_log, read_span
 from gapwatch.streams.otlp.decoding.raw_items import BlockCache, RawLog, RawSpan, SplitPayload, UndecodableError
 from gapwatch.streams.otlp.decoding.span_bytes import IS_COMPILED, UnusualSpanError, read_span_bytes
 from gapwatch.streams.otlp.decoding.span_record import AttributeShapes, LogEntry, SpanRecord
-from gapwatch.streams.otlp.decoding.wire_format import split_message
+from gapwatch.streams.otlp.decoding.wire_format import MOST_ITEM_BYTES, split_message
 
 _PROTOBUF_BLOCKS, _JSON_BLOCKS = BlockCache(read_block), BlockCache(read_json_block)
 
@@ -32,6 +32,9 @@ class CheckedPayload:
 
     rejected: int
     reason: str
+
+
+_SOUND = CheckedPayload(0, "")
 
 
 def split(body: bytes, *, is_json: bool, is_logs: bool) -> SplitPayload:
@@ -57,6 +60,8 @@ def check_payload(body: bytes, *, is_json: bool, is_logs: bool) -> CheckedPayloa
     Raises:
         UndecodableError: The body is no such message; the answer is 400.
     """
+    if not is_json and not is_logs and len(body) <= MOST_ITEM_BYTES and is_sound(body):
+        return _SOUND
     found = split(body, is_json=is_json, is_logs=is_logs)
     reasons = [dead.detail for dead in found.dead]
     if is_json or not parse_request(body, is_logs=is_logs):

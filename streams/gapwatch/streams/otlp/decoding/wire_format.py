@@ -15,7 +15,9 @@ MOST_ITEM_BYTES = 10_000_000
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 # Fields of a message on the way from the request to a span, which traces and logs have in common.
 _RESOURCES, _OWN, _MEMBERS = 1, 1, 2
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = 0, 1, 2, 3, 4, 5
+#: Groups in each other, at most: the protobuf library has the same limit.
+_MOST_GROUPS = 100
 
 
 def split_message(body: bytes, *, is_logs: bool, blocks: BlockCache) -> SplitPayload:
@@ -133,10 +135,36 @@ def _members(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             at += 8
         elif wire == _FIXED32:
             at += 4
+        elif wire == _GROUP:  # of an unknown field: skipped
+            at = _after_group(data, at, end)
         else:
             raise UndecodableError("the body is no protobuf message")
     if at != end:
         raise IndexError
+
+
+def _after_group(data: bytes, at: int, end: int) -> int:
+    """Return the position behind the end of a group whose first tag was read."""
+    depth = 1
+    while depth:
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == _GROUP:
+            depth += 1
+        elif wire == _GROUP_END:
+            depth -= 1
+        elif wire == _VARINT:
+            at = _varint(data, at)[1]
+        elif wire == _BYTES:
+            size, at = _varint(data, at)
+            at += size
+        elif wire in (_FIXED64, _FIXED32):
+            at += 8 if wire == _FIXED64 else 4
+        else:
+            raise UndecodableError("the body is no protobuf message")
+        if at > end or depth > _MOST_GROUPS:
+            raise UndecodableError("the body is no protobuf message")
+    return at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
