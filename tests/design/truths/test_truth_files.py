@@ -16,7 +16,8 @@ FOLDER = Path(__file__).parent
 APPLICATIONS = sorted(
     path
     for path in FOLDER.glob("*.yaml")
-    if path.name not in ("layouts.yaml", "mutations.yaml", "routes_and_breakers.yaml", "instrumented.yaml")
+    if path.name
+    not in ("layouts.yaml", "mutations.yaml", "routes_and_breakers.yaml", "instrumented.yaml", "promises.yaml")
 )
 #: Keys of each list, those that may be missing after a question mark.
 FORM = {
@@ -94,6 +95,16 @@ def test_the_labels_of_further_applications_keep_the_same_form() -> None:
         assert [line for line in _lines(full) if not LINE.fullmatch(line)] == []
         assert all(len(route["arms"]) >= 2 and SYMBOL.fullmatch(route["in"]) for route in label["routes"])
     assert sum(len(label["breakers"]) for label in labels) >= 3
+
+
+def test_promises_keep_their_form() -> None:
+    for application in _read(FOLDER / "promises.yaml"):
+        promises = application["promises"]
+
+        assert re.fullmatch(r"[0-9a-f]{40}", application["commit"])
+        assert all(set(promise) == {"id", "at", "says", "shows"} for promise in promises)
+        assert all(LINE.fullmatch(promise["at"]) for promise in promises)
+        assert 10 <= len({promise["id"] for promise in promises}) == len(promises) <= 15
 
 
 def test_there_are_truths_to_judge_by() -> None:
