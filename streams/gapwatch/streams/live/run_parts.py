@@ -35,6 +35,7 @@ from gapwatch.streams.live.alert_text_loop import AlertTextLoop, ReadRecords
 from gapwatch.streams.live.export_loop import ExportLoop, ExportOptions
 from gapwatch.streams.live.feed_loop import FeedLoop
 from gapwatch.streams.live.foreign_traces import ForeignTraces
+from gapwatch.streams.live.held_store import open_when_free
 from gapwatch.streams.live.local_relay import LocalRelay
 from gapwatch.streams.live.outbox_relay import OutboxRelay, needed_topics
 from gapwatch.streams.live.portfolio_watch import PortfolioWatch
@@ -276,4 +277,4 @@ def _records_of(kafka: KafkaSettings | None, topic: str) -> ReadRecords:
 
 
 def _open(path: Path, api: ApiOptions | None) -> Store:
-    return Store.open(path, create=True, memory=MEMORY if api is None else MEMORY_WITH_READERS)
+    return open_when_free(path, MEMORY if api is None else MEMORY_WITH_READERS)
