@@ -12,7 +12,6 @@ key, whole or in half or in base64, is in no file, log or output.
 from __future__ import annotations
 
 import argparse
-import base64
 import gzip
 import json
 import logging
@@ -38,13 +37,13 @@ from gapwatch.sinks.verdicts.budget_leases import JudgeMoney
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.judges.workers.judge_start import judge_store
+from tests.chaos.key_search import KEY, places_of_the_key
 from tests.scorers.judges.rubrics import judged_metric, portfolio_of
 from tests.streams.judges.judged_store import scored_store, trace
 from tests.streams.judges.model_server import HttpAnswer, ServerThread, completion, verdict
 
 FAULT_RATE = 0.3
 PRICE = (1e-6, 4e-6)
-KEY = "sk-fault-Zq8wV3nT6yRb1LxA"
 #: Seconds for which the key is refused, and after which share of the answers that begins.
 REFUSED_SECONDS, REFUSED_AFTER = 60.0, 0.3
 #: Where the process dies: before a step of the n-th commit, after it, at the n-th lease, at the n-th answer.
@@ -242,14 +241,8 @@ def fault_run(
     return {
         "killed": killed, "seconds": round(time.perf_counter() - began, 1), **_at_the_end(path),
         "billed_usd": round(usd, 4), "largest_usd": largest, "answers": dict(sorted(seen.items())),
-        "with_the_key": [file.name for file in folder.rglob("*") if file.is_file() and holds_the_key(file)],
+        "with_the_key": places_of_the_key(folder),
     }  # fmt: skip
-
-
-def holds_the_key(file: Path) -> bool:
-    data = file.read_bytes()
-    forms = [KEY[:12].encode(), KEY[12:].encode(), base64.b64encode(KEY.encode())[:16], KEY.encode().hex().encode()]
-    return any(form in data for form in forms)
 
 
 def _at_the_end(path: Path) -> dict[str, Any]:
