@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ from typing import Any
 
 import orjson
 
+from gapwatch.scorers.command_line import COLLECTED_AFTER
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.models.model_maker import ModelAccess, model_maker
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--adapter", choices=[*MODELS], action="append")
     asked = parser.parse_args()
+    gc.set_threshold(COLLECTED_AFTER)  # as the program does
     here, there = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(target=_serve, args=(there,), daemon=True)
     server.start()

@@ -37,7 +37,7 @@ _INTERRUPTED_QUERY = ("Query interrupted", "KeyboardInterrupt")
 
 # Containers that are made before the garbage collector looks for cycles among them. With Python's 700, a start looked
 # nine times at all that it imports, and scoring fifty times a slice at decoded records, which have no cycles.
-_COLLECTED_AFTER = 50_000
+COLLECTED_AFTER = 50_000
 
 # Set at SIGTERM: what imports may turn the KeyboardInterrupt into another error, or lose it in a callback.
 _stop_asked = threading.Event()
@@ -295,7 +295,7 @@ def main() -> None:
     """Run the command line and end the process with its exit status; SIGTERM has the effect of Ctrl-C."""
     _open_closed_streams()
     hide_pandas()
-    gc.set_threshold(_COLLECTED_AFTER)
+    gc.set_threshold(COLLECTED_AFTER)
     try:
         signal.signal(signal.SIGTERM, _interrupt)
         status = run()
