@@ -226,9 +226,10 @@ def _check_judged(draft: Draft, metric: Metric, claim: JudgedClaim, path: KeyPat
     for position, field in enumerate(claim.rubric.inputs):
         if _is_reference(field):
             _note_reference(draft, field, (*rubric, "inputs", position))
-    if isinstance(claim, CompareClaim) and len(claim.rubric.inputs) != 2:
+    if isinstance(claim, CompareClaim) and len(claim.rubric.inputs) < 2:
         words = f"{len(claim.rubric.inputs)} inputs, but a comparison needs two"
-        draft.problems.add((*rubric, "inputs"), words, "the two fields that hold the outputs")
+        message = "what both outputs answer, if the judge needs it, and then the two fields that hold the outputs"
+        draft.problems.add((*rubric, "inputs"), words, message)
     _check_scale(draft, claim, rubric)
     _check_template(draft, claim, rubric)
     _check_items(draft, claim, rubric)

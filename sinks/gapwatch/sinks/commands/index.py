@@ -8,7 +8,6 @@ COMMANDS: dict[str, Command] = {
     "annotate": Command(
         "Add a note of an event, such as a deployment.", "gapwatch.sinks.commands.annotate:annotate_command"
     ),
-    "compare": Command("Compare two runs of tests.", "gapwatch.sinks.commands.compare:compare_command"),
     "dead-letters": Command(
         "Show the records that could not be read, by cause.",
         "gapwatch.sinks.commands.dead_letters:dead_letters_command",

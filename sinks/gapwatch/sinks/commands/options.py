@@ -50,15 +50,15 @@ def _note_token_file(ctx: click.Context, _param: click.Parameter, value: Path | 
     ctx.meta[_PLACE] = value
 
 
-def store_option(command: Function) -> Function:
-    """Add --store and --token-file; the command takes the argument `store`, a `StorePlace`."""
+def store_option(command: Function, required: bool = True) -> Function:
+    """Add --store and --token-file; the command takes the argument `store`, a `StorePlace`, or None if not required."""
     token_file: Callable[[Function], Function] = click.option(
         "--token-file", envvar="GAPWATCH_TOKEN_FILE", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
         is_eager=True, expose_value=False, callback=_note_token_file, show_envvar=True,
         help="With an address: file whose first line is the token. The variable GAPWATCH_TOKEN may hold it instead.",
     )  # fmt: skip
     store: Callable[[Function], Function] = click.option(
-        "--store", required=True, envvar="GAPWATCH_STORE", type=_StoreType(), metavar="S", show_envvar=True,
+        "--store", required=required, envvar="GAPWATCH_STORE", type=_StoreType(), metavar="S", show_envvar=True,
         help="DuckDB file of the store, or address of the process that writes it: http://HOST:9464. Commands that only "
         "query tables also read exports: delta:DIR.",
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from gapwatch.scorers.judges.agreement import Estimate
@@ -95,15 +94,16 @@ def _why(one: TestOutcome) -> str:
 def comparison_markdown(found: RunComparison) -> str:
     """Return the report of a comparison: by tag, and each test that changed."""
     one, other = found.baseline, found.candidate
-    low, high = found.interval
+    pairs = found.pairs
+    low, high = pairs.interval
     parts = [
         f"# {other.run_id} ({other.model}) against {one.run_id} ({one.model})\n",
         f"{other.model}: **{found.word}**. {found.sentence}",
-        f"{found.n} tests in both: {len(found.both_pass)} pass in both, {len(found.both_fail)} fail in both, "
+        f"{pairs.n} tests in both: {len(found.both_pass)} pass in both, {len(found.both_fail)} fail in both, "
         f"{len(found.better)} better, {len(found.worse)} worse.",
     ]
-    if not math.isnan(found.difference):
-        parts.append(f"Difference of the pass rates {found.difference:+.1%}, 95 % interval {low:+.1%} to {high:+.1%}.")
+    if pairs.n:
+        parts.append(f"Difference of the pass rates {pairs.difference:+.1%}, 95 % interval {low:+.1%} to {high:+.1%}.")
     if found.left_out:
         parts.append(
             f"{len(found.left_out)} tests are left out: in one run alone, without a decision, or changed in between."

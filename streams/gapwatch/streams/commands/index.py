@@ -29,6 +29,10 @@ COMMANDS: dict[str, Command] = {
         "gapwatch.streams.commands.backfill:backfill_command",
     ),
     "check": Command("Check portfolios for errors, and against real traces.", "gapwatch.streams.commands.check:check"),
+    "compare": Command(
+        "Compare runs of tests or evaluations, paired by test or example.",
+        "gapwatch.streams.commands.evaluation.compare:compare_command",
+    ),
     "consume": Command(
         "Print the records of a Kafka topic as lines of JSON.", "gapwatch.streams.commands.consume:consume_command"
     ),

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from scipy.stats import binomtest
 
+from gapwatch.sinks.evaluation.paired_difference import least_changes, mcnemar_exact
 from gapwatch.sinks.issues.issue import Issue, IssueTest
-from gapwatch.sinks.issues.run_comparison import least_changes, mcnemar_exact
 from tests.gapwatch_command import Ran, gapwatch
 from tests.streams.evaluation.testing.recorded_endpoint import SEED, recorded, serving, verdict
 

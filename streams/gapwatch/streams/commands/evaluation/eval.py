@@ -51,6 +51,7 @@ def eval_command(
     from gapwatch.streams.evaluation.reports.gate import read_gates
     from gapwatch.streams.evaluation.reports.junit import junit_xml
     from gapwatch.streams.evaluation.reports.progress import ExampleProgress
+    from gapwatch.streams.evaluation.running.baseline import find_baseline
     from gapwatch.streams.evaluation.running.configuration import load_entrypoint, load_evaluation_config, located
     from gapwatch.streams.evaluation.running.evaluation import EvaluationPlan, check_gated, run_evaluation
     from gapwatch.streams.evaluation.running.example_calls import CallLimits
@@ -68,6 +69,9 @@ def eval_command(
     else:
         raise UsageError(f"{config}: no data set; write dataset: FILE, or from_store: {{store: S, query: SELECT ...}}")
     function = load_entrypoint(written.entrypoint, config)
+    baseline, compared = find_baseline(
+        None if written.baseline is None else str(located(written.baseline, config)), store
+    )
     with ExampleProgress(len(examples), enabled=not quiet) as progress:
         plan = EvaluationPlan(
             use_case=UseCase(written.task, **written.use_case),
@@ -79,7 +83,8 @@ def eval_command(
             store=store,
             traces=traces,
             limits=CallLimits(written.concurrency, written.timeout_seconds, written.memory_mb, written.printed_bytes),
-            baseline=written.baseline,
+            baseline=baseline,
+            compared=compared,
             on_done=progress.update,
         )
         check_gated(examples, plan, [gate.metric for gate in gates])

@@ -41,12 +41,19 @@ class ClaimMetric:
     @property
     def is_judge(self) -> bool:
         """True if a model gives the verdict."""
-        return bool(self.claim["form"] == "judge")
+        return self.claim["form"] in ("judge", "compare")
 
     @property
     def is_exportable(self) -> bool:
-        """True if production can score it: it needs no reference answer."""
-        return "reference" not in self.metadata.needs
+        """True if production can score it: it needs no reference answer and no other run."""
+        return not {"reference", "baseline"} & set(self.metadata.needs)
+
+    @property
+    def better(self) -> str:
+        """Better direction of its score: higher, or lower for failures and what a direction says so of."""
+        if self.reports == "mean" and self.direction is not None:
+            return str(self.direction["better"])
+        return "lower" if self.reports == "failure_rate" else "higher"
 
     def written(self, component: str, judge: str | None) -> dict[str, Any]:
         """Return the metric as a portfolio writes it.

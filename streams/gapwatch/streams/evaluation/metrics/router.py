@@ -78,7 +78,7 @@ def met_needs(chosen: Sequence[EvaluationMetric], has: frozenset[str], has_model
 
     Args:
         chosen: Metrics that were selected.
-        has: Parts that an example of the data set has: reference, context, tool_trace.
+        has: Parts that an example of the data set has: reference, context, tool_trace; and baseline.
         has_model: Whether a model can be asked.
     """
     metrics: list[EvaluationMetric] = []
@@ -86,9 +86,15 @@ def met_needs(chosen: Sequence[EvaluationMetric], has: frozenset[str], has_model
     for metric in chosen:
         missing = [need for need in metric.metadata.needs if need not in has]
         if missing:
-            left_out[metric.metadata.id] = f"no example has a {' and a '.join(missing)}".replace("_", " ")
+            left_out[metric.metadata.id] = _missing_words(missing)
         elif metric.metadata.metric_type == "llm_judge" and not has_model:
             left_out[metric.metadata.id] = "no model is set; call gapwatch.eval.set_llm_client, or give llm in the file"
         else:
             metrics.append(metric)
     return Selected(tuple(metrics), left_out)
+
+
+def _missing_words(missing: Sequence[str]) -> str:
+    if "baseline" in missing:
+        return "there is no run to compare with; give baseline, a run or the JSON of one"
+    return f"no example has a {' and a '.join(missing)}".replace("_", " ")

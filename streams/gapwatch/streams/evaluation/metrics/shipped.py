@@ -7,6 +7,8 @@ from gapwatch.streams.evaluation.metrics.metric import PASSING_IS_BETTER, ClaimM
 from gapwatch.streams.evaluation.metrics.use_case import MetricMetadata
 
 _ANSWERS = ("chat", "rag_qa")
+#: Id of the metric that compares with another run.
+PAIRWISE = "pairwise_llm_judge"
 
 _LATENCY = ClaimMetric(
     MetricMetadata(
@@ -160,5 +162,27 @@ _TOOLS = (
     ),
 )  # fmt: skip
 
+_PAIRWISE = ClaimMetric(
+    MetricMetadata(
+        PAIRWISE, "Preferred answer (pairwise LLM judge)", _ANSWERS, "llm_judge", {"baseline": True}, "high",
+        "share of the examples whose answer the judge prefers to the baseline's in both orders; ties count half",
+    ),
+    {
+        "form": "compare",
+        "rubric": {
+            "criterion": "Which of the two answers answers the input better: more correct, more complete and clearer?",
+            "scale": {"first": 1, "tie": 0.5, "second": 0},
+            "steps": [
+                "Say what the input asks for.",
+                "Say what attributes.first_answer gets right and wrong, then what attributes.second_answer does.",
+                "Say which of the two is better for whoever asked, or that neither is.",
+            ],
+            "inputs": ["input", "attributes.first_answer", "attributes.second_answer"],
+            "pass_at": 0.5,
+        },
+    },
+    "quality",
+)  # fmt: skip
+
 #: All metrics that come with Gapwatch.
-SHIPPED: tuple[EvaluationMetric, ...] = (*CLASSIFICATION, *_CHAT, *_RAG, *_TOOLS, _LATENCY)
+SHIPPED: tuple[EvaluationMetric, ...] = (*CLASSIFICATION, *_CHAT, *_RAG, *_TOOLS, _PAIRWISE, _LATENCY)

@@ -43,7 +43,8 @@ class MetricMetadata:
         name: Name for people.
         task_types: Tasks it is made for.
         metric_type: objective, llm_judge or system.
-        requires: Parts of an example that it needs: `reference`, `context`, `tool_trace`; True for those it needs.
+        requires: What it needs: of an example `reference`, `context`, `tool_trace`; `baseline` is an earlier run. True
+            for those it needs.
         cost_estimate: low, medium or high; only a metric that costs money is above low.
         description: What it measures, in a sentence.
     """

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gapwatch.sinks.evaluation.comparison_report import pairs_json, pairs_markdown
+from gapwatch.sinks.evaluation.run_pairs import RunPairs
 from gapwatch.streams.evaluation.datasets.example import Example
 from gapwatch.streams.evaluation.metrics.use_case import MetricMetadata, MetricResult, UseCase
 
@@ -24,10 +26,11 @@ class EvaluationRun:
         metrics: Metrics that were computed.
         metric_results: Result of each metric.
         examples: Examples with their outputs.
-        baseline_name: Name of the run or version to compare with, for people.
+        baseline_name: Name of the run to compare with, for people.
         candidate_name: Name of the evaluated function.
         left_out: Reason by id of each metric that was not computed.
         outcomes: Outcome, score and reason by example and metric, of metrics that each example has.
+        comparison: Comparison with the baseline, where it is a run.
     """
 
     id: str
@@ -39,6 +42,7 @@ class EvaluationRun:
     candidate_name: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    comparison: RunPairs | None = None
 
     @property
     def lane(self) -> str:
@@ -66,6 +70,7 @@ class EvaluationRun:
             "metric_results": [asdict(result) for result in self.metric_results],
             "left_out": dict(self.left_out),
             "errors": len(self.errors),
+            "comparison": None if self.comparison is None else pairs_json(self.comparison),
             "examples": [{**asdict(one), "outcomes": self.outcomes.get(one.id, {})} for one in self.examples],
         }
 
@@ -84,6 +89,8 @@ class EvaluationRun:
         if self.left_out:
             lines += ["", "Left out:", ""]
             lines += [f"- `{metric}`: {why}" for metric, why in self.left_out.items()]
+        if self.comparison is not None:
+            lines += ["", pairs_markdown(self.comparison, 2).rstrip()]
         lines += self._error_lines() + self._failing_lines()
         return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -11,6 +12,7 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.streams.evaluation.datasets.data_set import load_data_set
 from gapwatch.streams.evaluation.metrics.use_case import UseCase
 from gapwatch.streams.evaluation.reports.run_result import EvaluationRun
+from gapwatch.streams.evaluation.running.baseline import find_baseline
 from gapwatch.streams.evaluation.running.evaluation import EvaluationPlan, run_evaluation
 from gapwatch.streams.evaluation.running.example_calls import CallLimits
 from gapwatch.streams.evaluation.running.llm_client import current_llm_client
@@ -29,7 +31,7 @@ class EvaluatedFunction(Protocol[Arguments, Returned]):
     def eval(
         self,
         dataset: Any,
-        baseline: str | None = None,
+        baseline: EvaluationRun | PathLike[str] | str | None = None,
         metrics: Sequence[str] | None = None,
         metrics_preset: str | None = None,
         use_case_overrides: Mapping[str, Any] | None = None,
@@ -46,8 +48,10 @@ def evaluated(
 
     The function is returned itself, so that signature, coroutines, generators, exceptions and pickling are as before.
     `eval(dataset, baseline=None, metrics=None, metrics_preset=None, use_case_overrides=None)` returns an
-    `EvaluationRun`. It takes further settings by name: `store`, `traces`, `portfolio` (paths), `component`, and
-    `concurrency`, `timeout_seconds`, `memory_mb`, `printed_bytes` of the calls.
+    `EvaluationRun`. `baseline` is an earlier run, its JSON file, or its id in the store: the report compares with it,
+    and where a model is set, it is asked which answer is better, in both orders. Further settings by name are `store`,
+    `traces`, `portfolio` (paths), `component`, and `concurrency`, `timeout_seconds`, `memory_mb`, `printed_bytes` of
+    the calls.
 
     Args:
         task: classification, chat, rag_qa or tool_calling, or the task of a metric of another package.
@@ -58,15 +62,16 @@ def evaluated(
     def decorate(function: Callable[Arguments, Returned]) -> EvaluatedFunction[Arguments, Returned]:
         def run(
             dataset: Any,
-            baseline: str | None = None,
+            baseline: EvaluationRun | PathLike[str] | str | None = None,
             metrics: Sequence[str] | None = metrics,
             metrics_preset: str | None = metrics_preset,
             use_case_overrides: Mapping[str, Any] | None = None,
             **settings: Any,
         ) -> EvaluationRun:
-            use_case = _use_case(task, use_case_overrides or {})
+            use_case, found = _use_case(task, use_case_overrides or {}), _settings(settings)
+            name, compared = find_baseline(baseline, found.get("store"))
             plan = EvaluationPlan(
-                use_case, metrics, metrics_preset, current_llm_client(), baseline=baseline, **_settings(settings)
+                use_case, metrics, metrics_preset, current_llm_client(), baseline=name, compared=compared, **found
             )
             return run_evaluation(function, load_data_set(dataset), plan)
 

@@ -17,19 +17,30 @@ import yaml
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.loading.load import load_portfolio, parse_portfolio
+from gapwatch.scorers.portfolio.claim import MeasureClaim
 from gapwatch.scorers.portfolio.component import MODEL_KINDS
+from gapwatch.scorers.portfolio.metric import Metric
+from gapwatch.sinks.evaluation.run_pairs import MetricPairs, compare_scored
+from gapwatch.sinks.evaluation.scored_run import LANE, ScoredExample, ScoredRun, scored_run
 from gapwatch.streams.batch.replay import ReplayOptions, replay
 from gapwatch.streams.evaluation.datasets.example import Example
 from gapwatch.streams.evaluation.metrics.exporting import APP, TOOLS, portfolio_document
 from gapwatch.streams.evaluation.metrics.metric import ClaimMetric, EvaluationMetric, SetMetric
 from gapwatch.streams.evaluation.metrics.registry import installed_metrics
 from gapwatch.streams.evaluation.metrics.router import MetricRouter, Selected, met_needs
+from gapwatch.streams.evaluation.metrics.shipped import PAIRWISE
 from gapwatch.streams.evaluation.metrics.shipped_scorers import ShippedScorers
 from gapwatch.streams.evaluation.metrics.use_case import MetricMetadata, MetricResult, UseCase
 from gapwatch.streams.evaluation.reports.gate import ERROR_RATE
 from gapwatch.streams.evaluation.reports.run_result import EvaluationRun
 from gapwatch.streams.evaluation.running.example_calls import CallLimits, ExampleCalls
-from gapwatch.streams.evaluation.running.llm_client import LLMClient, client_access, judge_name
+from gapwatch.streams.evaluation.running.llm_client import LLMClient, judge_name, store_judge
+from gapwatch.streams.evaluation.running.pairwise import (
+    PairwiseJudging,
+    compares_runs,
+    paired_outputs,
+    preference_result,
+)
 from gapwatch.streams.evaluation.running.trace_lines import trace_line, trace_of
 
 
@@ -47,7 +58,8 @@ class EvaluationPlan:
         store: Store that keeps the lane of the run; None: none is kept.
         traces: File that keeps the traces of the run; None: none is kept.
         limits: Limits of the calls.
-        baseline: Name of the run or version to compare with.
+        baseline: Name of the run to compare with.
+        compared: That run; None: nothing is compared.
         on_done: Called with the number of examples that are done.
     """
 
@@ -61,6 +73,7 @@ class EvaluationPlan:
     traces: Path | None = None
     limits: CallLimits = field(default_factory=CallLimits)
     baseline: str | None = None
+    compared: ScoredRun | None = None
     on_done: Callable[[int], None] = lambda _done: None
 
 
@@ -86,16 +99,21 @@ def run_evaluation(function: Callable[..., Any], examples: list[Example], plan: 
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
     ExampleCalls(function, plan.limits).run(examples, plan.on_done)
     results, outcomes = scoring.score(examples, run_id)
+    preferences = scoring.preferences(examples, run_id)
+    results += map(preference_result, preferences)
     for metric in selected.metrics:
         if isinstance(metric, SetMetric):
             results.append(metric.compute(examples))
     order = {metric.metadata.id: i for i, metric in enumerate(selected.metrics)}
     results.sort(key=lambda result: order.get(result.metric_id, len(order)))
     described = [metric.metadata for metric in selected.metrics] + scoring.further_metadata()
-    return EvaluationRun(
+    run = EvaluationRun(
         run_id, _described(plan.use_case, examples), described, results, examples, plan.baseline, name,
         selected.left_out, outcomes,
     )  # fmt: skip
+    if plan.compared is not None:
+        run.comparison = compare_scored(plan.compared, scored_run(run.to_json()), preferences)
+    return run
 
 
 def selected_metrics(examples: Sequence[Example], plan: EvaluationPlan) -> Selected:
@@ -104,11 +122,18 @@ def selected_metrics(examples: Sequence[Example], plan: EvaluationPlan) -> Selec
     Raises:
         UsageError: A metric, the preset or the task is unknown.
     """
-    chosen = MetricRouter(installed_metrics()).select_metrics(plan.use_case, plan.metrics, plan.preset)
+    router = MetricRouter(installed_metrics())
+    chosen = router.select_metrics(plan.use_case, plan.metrics, plan.preset)
+    has_outputs = plan.compared is not None and any(one.inputs for one in plan.compared.examples.values())
+    if has_outputs and plan.metrics is None and plan.preset is None:
+        # A baseline asks for a comparison; the defaults of the tasks have none.
+        pairwise = router.registry.get_metric(PAIRWISE)
+        chosen += [pairwise] if plan.use_case.task_type in pairwise.metadata.task_types else []
     has = {
         "reference": any(example.reference is not None for example in examples),
         "context": any(example.context is not None for example in examples),
         "tool_trace": plan.use_case.task_type == "tool_calling",
+        "baseline": has_outputs,
     }
     return met_needs(chosen, frozenset(name for name, found in has.items() if found), plan.client is not None)
 
@@ -167,6 +192,8 @@ class _Scoring:
         for metric in document["metrics"]:
             # Every row is kept: a report names each example.
             metric["sample"] = {"rate": 1.0, "keep": {"pass": 1.0, "warn": 1.0, "fail": 1.0}}
+        self._pairwise = {**document, "metrics": [one for one in document["metrics"] if compares_runs(one)]}
+        document = {**document, "metrics": [one for one in document["metrics"] if not compares_runs(one)]}
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         self._portfolio = parse_portfolio(text, "<portfolio of the evaluation>", with_references=True)
 
@@ -210,20 +237,24 @@ class _Scoring:
                     trace = trace_of(example, run_id, self._portfolio.pipeline, self._component, TOOLS)
                     file.write(trace_line(trace))
             store = self._plan.store or Path(folder, "run.duckdb")
-            lane = f"eval:{run_id}"
-            options = ReplayOptions(f"{run_id}.jsonl", ShippedScorers(), judge=self._judge(), lane=lane)
+            lane = f"{LANE}{run_id}"
+            judge = self._judge() if any(metric.claim.form == "judge" for metric in self._portfolio.metrics) else None
+            options = ReplayOptions(f"{run_id}.jsonl", ShippedScorers(), judge=judge, lane=lane)
             summary = replay([str(traces)], [self._portfolio], store, options)
             summary.check_balanced(store)
             return self._results(store, lane, {f"{run_id}:{one.id}": one.id for one in examples})
 
-    def _judge(self) -> Any:
-        client = self._plan.client
-        if client is None or not any(metric.claim.form == "judge" for metric in self._portfolio.metrics):
-            return None
-        from gapwatch.streams.judges.workers.judge_start import judge_store
+    def preferences(self, examples: Sequence[Example], run_id: str) -> list[MetricPairs]:
+        """Return the comparison with the baseline by each judge that sees both outputs."""
+        compared, judge = self._plan.compared, self._judge()
+        if compared is None or judge is None or not self._pairwise["metrics"]:
+            return []
+        candidate = {one.id: ScoredExample(one.id, one.output, one.inputs, one.reference) for one in examples}
+        pairs = paired_outputs(compared.examples, candidate)
+        return PairwiseJudging(self._pairwise, judge, self._plan.store).compare(pairs, run_id)
 
-        access = client_access(client)
-        return lambda store, portfolios: judge_store(store, portfolios, access, patience_seconds=30.0)
+    def _judge(self) -> Any:
+        return None if self._plan.client is None else store_judge(self._plan.client)
 
     def _results(
         self, store: Path, lane: str, ids: Mapping[str, str]
@@ -245,27 +276,31 @@ class _Scoring:
                 scores.setdefault(row["metric"], []).append(row["score"])
         by_metric = {rate["metric"]: rate for rate in reversed(rates)}
         results = [
-            self._result(metric.name, by_metric.get(metric.name), scores.get(metric.name, []))
+            self._result(metric, by_metric.get(metric.name), scores.get(metric.name, []))
             for metric in self._portfolio.metrics
         ]
         return results, outcomes
 
-    def _result(self, name: str, rate: Mapping[str, Any] | None, scores: Sequence[float]) -> MetricResult:
-        claim = self._claims.get(name)
-        kind = "pass_rate" if claim is None else claim.reports
-        version = None if rate is None else rate["metric_version"]
+    def _result(self, metric: Metric, rate: Mapping[str, Any] | None, scores: Sequence[float]) -> MetricResult:
+        name, claim = metric.name, self._claims.get(metric.name)
+        is_number = isinstance(metric.claim, MeasureClaim) and metric.claim.limit is None
+        kind = claim.reports if claim is not None else "mean" if is_number else "pass_rate"
+        better = claim.better if claim is not None else "higher"
+        if claim is None and is_number:
+            better = "unknown" if metric.direction is None else metric.direction.better
+        told = {"version": None if rate is None else rate["metric_version"], "reports": kind, "better": better}
         undecided = 0 if rate is None else rate["unknown"] + rate["errors"]
         if kind == "mean":
-            return MetricResult(name, *_mean(scores, {"undecided": undecided, "version": version}))
+            return MetricResult(name, *_mean(scores, {"undecided": undecided, **told}))
         if rate is None or rate["rate"] is None:
-            return MetricResult(name, None, {"n": 0, "undecided": undecided, "version": version})
+            return MetricResult(name, None, {"n": 0, "undecided": undecided, **told})
         numbers = rate["rate"], rate["lower"], rate["upper"]
         if kind == "pass_rate":
             numbers = 1.0 - rate["rate"], 1.0 - rate["upper"], 1.0 - rate["lower"]
         score, lower, upper = numbers
         return MetricResult(
             name, score,
-            {"lower": lower, "upper": upper, "n": rate["units"], "undecided": undecided, "version": version},
+            {"lower": lower, "upper": upper, "n": rate["units"], "undecided": undecided, **told},
         )  # fmt: skip
 
 

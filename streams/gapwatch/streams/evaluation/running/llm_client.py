@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatModel, ChatReply, ModelFailure
 from gapwatch.streams.judges.models.model_maker import ModelAccess
 from gapwatch.streams.judges.secret import Secret
 from gapwatch.streams.judges.settings import JudgeSettings, Price, ProviderSettings
+
+if TYPE_CHECKING:
+    from gapwatch.scorers.portfolio.portfolio import Portfolio
+    from gapwatch.sinks.store.store import Store
+    from gapwatch.streams.pipeline.judge_result import JudgeResult
 
 
 class LLMClient(Protocol):
@@ -116,6 +122,15 @@ def client_access(client: LLMClient) -> ModelAccess:
         return ClientModel(client)
 
     return ModelAccess(settings, make)
+
+
+def store_judge(client: LLMClient) -> Callable[[Store, Sequence[Portfolio]], JudgeResult]:
+    """Return what answers the pending judge requests of a store by a client."""
+    # Imported here: an evaluation without judges needs no HTTP client.
+    from gapwatch.streams.judges.workers.judge_start import judge_store
+
+    access = client_access(client)
+    return lambda store, portfolios: judge_store(store, portfolios, access, patience_seconds=30.0)
 
 
 _set: list[LLMClient] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -36,7 +36,7 @@ def trace_of(example: Example, run_id: str, pipeline: str, component: str, tools
     span = {
         "span_id": "0", "component": component, "kind": "llm", "started_at": begin, "ended_at": end,
         "status": "ok" if example.error is None else "error", "error_type": example.error_type,
-        "input": _input_text(example), "output": example.output, "usage": example.usage,
+        "input": input_text(example.inputs), "output": example.output, "usage": example.usage,
         "attributes": _given(attributes),
     }  # fmt: skip
     called = [
@@ -55,6 +55,29 @@ def trace_of(example: Example, run_id: str, pipeline: str, component: str, tools
     return {**_given(trace), "spans": [_given(one) for one in (span, *called)]}
 
 
+def answer_spans(
+    example_id: str, inputs: Any, orders: Sequence[tuple[Any, Any]], component: str
+) -> list[dict[str, Any]]:
+    """Return a span for each order of two answers, under the names that claims of the form compare may use.
+
+    Args:
+        example_id: Id of the example.
+        inputs: What both answer.
+        orders: The answers, in each order.
+        component: Component of the spans.
+    """
+    return [
+        {
+            "span_id": str(number), "component": component, "kind": "llm", "input": input_text(inputs),
+            "output": first,
+            "attributes": {
+                "example_id": example_id, "first_answer": first, "second_answer": second, "baseline_output": second,
+            },
+        }
+        for number, (first, second) in enumerate(orders)
+    ]  # fmt: skip
+
+
 def trace_line(trace: dict[str, Any]) -> bytes:
     """Return an envelope as one line of JSON."""
     return orjson.dumps(trace, str, orjson.OPT_NON_STR_KEYS) + b"\n"
@@ -64,9 +87,10 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _input_text(example: Example) -> Any:
-    values = list(example.inputs.values())
-    return values[0] if len(values) == 1 and isinstance(values[0], str) else dict(example.inputs)
+def input_text(inputs: Mapping[str, Any]) -> Any:
+    """Return the only text of some inputs, or all of them as an object."""
+    values = list(inputs.values())
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else dict(inputs)
 
 
 def _passages(example: Example) -> list[Any] | None:
