@@ -8,6 +8,7 @@ import pickle
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +97,26 @@ def test_what_does_not_fit_is_refused_before_any_call() -> None:
     ):
         with pytest.raises(UsageError, match=told):
             label.eval(given, **settings)
+
+
+def test_a_dying_process_repeats_no_call_and_loses_no_result(tmp_path: Path) -> None:
+    called = tmp_path / "called"
+
+    def note(text: str) -> str:
+        with called.open("a") as file:
+            file.write(f"{text}\n")
+        if text in ("300", "555"):
+            os._exit(9)
+        if text == "700":
+            time.sleep(60)
+        return text if text != "800" else text * 2_000_000
+
+    run = gapwatch.eval(task="chat", metrics=[])(note).eval(
+        [Example(str(i), {"text": str(i)}) for i in range(1_000)], timeout_seconds=1.0, concurrency=2
+    )
+
+    assert sorted(called.read_text().split(), key=int) == [str(i) for i in range(1_000)]
+    assert {one.id: one.error_type for one in run.errors} == {
+        "300": "ProcessDied", "555": "ProcessDied", "700": "TimeoutError", "800": "ValueError",
+    }  # fmt: skip
+    assert all(one.output == one.id for one in run.examples if one.error_type is None)

@@ -13,7 +13,7 @@ from gapwatch.sinks.catalog.issue_table_texts import ISSUE_TABLE_TEXTS
 SHARED = {
     "seq": "Number of the commit that wrote the row; grows with each commit of the store.",
     "lane": "Where the records come from: `live` (Kafka), `file:<name>` (replay), `backfill:<name>`, "
-    "or `eval:<run>` (an evaluation).",
+    "or `eval:<run>` (an evaluation), or `compare:<run>` (its comparison with a baseline).",
     "pipeline": "Name of the pipeline, from the trace.",
     "environment": "Environment of the trace, such as production.",
     "component": "Component of the portfolio; null for a metric of the whole trace.",

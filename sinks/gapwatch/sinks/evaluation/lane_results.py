@@ -21,7 +21,8 @@ def lane_rates(con: StoreReader, lane: str) -> list[dict[str, Any]]:
 
 
 def lane_rows(con: StoreReader, lane: str) -> list[dict[str, Any]]:
-    """Return the stored rows of a lane: place, metric, judge, outcome, score, band, reason, evidence."""
-    sql = """SELECT trace_id, span_id, metric, judge, outcome, score, band, reason, evidence FROM gaps
+    """Return the stored rows of a lane: place, metric, judge, outcome, score, band, reason, evidence of judges."""
+    sql = """SELECT trace_id, span_id, metric, judge, outcome, score, band, reason,
+        CASE WHEN judge IS NOT NULL THEN evidence END AS evidence FROM gaps
         WHERE lane = ? ORDER BY source_offset, span_index, metric, judge NULLS LAST"""
     return ask(con, sql, [lane]).objects()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -99,5 +98,5 @@ def _of_list(examples: Iterable[Any]) -> list[Example]:
             raise UsageError(f"two examples have the id {example.id!r}; give each its own")
         ids.add(example.id)
         # A run fills its own copy: the caller's examples can be used for the next run.
-        found.append(replace(example, output=None, error=None, error_type=None, latency_seconds=None, usage=None))
+        found.append(Example(example.id, example.inputs, None, example.reference, example.context, example.metadata))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 import tempfile
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import yaml
 
 from gapwatch.scorers.errors import UsageError
@@ -232,10 +232,11 @@ class _Scoring:
             return [], {}
         with tempfile.TemporaryDirectory(prefix="gapwatch-eval-") as folder:
             traces = self._plan.traces or Path(folder, "traces.jsonl")
-            with traces.open("wb") as file:
-                for example in examples:
-                    trace = trace_of(example, run_id, self._portfolio.pipeline, self._component, TOOLS)
-                    file.write(trace_line(trace))
+            with traces.open("wb", 1 << 20) as file:
+                file.writelines(
+                    trace_line(trace_of(example, run_id, self._portfolio.pipeline, self._component, TOOLS))
+                    for example in examples
+                )
             store = self._plan.store or Path(folder, "run.duckdb")
             lane = f"{LANE}{run_id}"
             judge = self._judge() if any(metric.claim.form == "judge" for metric in self._portfolio.metrics) else None
@@ -308,8 +309,7 @@ def _why(row: Mapping[str, Any]) -> str | None:
     """Return the justification of a judge, or the reason of an outcome."""
     evidence = row["evidence"]
     if isinstance(evidence, str):
-        with contextlib.suppress(yaml.YAMLError):
-            evidence = yaml.safe_load(evidence)
+        evidence = orjson.loads(evidence)
     if isinstance(evidence, dict) and isinstance(evidence.get("justification"), str):
         return str(evidence["justification"])
     return None if row["reason"] is None else str(row["reason"])

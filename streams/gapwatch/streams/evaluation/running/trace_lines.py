@@ -20,39 +20,42 @@ def trace_of(example: Example, run_id: str, pipeline: str, component: str, tools
         component: Component of the function.
         tools: Component of the tools.
     """
-    begin = example.started_at
+    begin, output = example.started_at, example.output
     end = None if begin is None or example.latency_seconds is None else begin + example.latency_seconds
-    calls = list(_tool_calls(example.output))
+    calls = list(_tool_calls(output)) if isinstance(output, dict) else []
     passages = _passages(example)
     definitions = example.context.get("tools") if isinstance(example.context, dict) else None
-    attributes: dict[str, Any] = {
-        "example_id": example.id,
-        "reference": example.reference,
-        "context": _context_text(example.context if passages is None else passages),
-        "passages": passages,
-    }
+    attributes: dict[str, Any] = {"example_id": example.id}
+    if example.reference is not None:
+        attributes["reference"] = example.reference
+    if passages is not None:
+        attributes["context"], attributes["passages"] = _context_text(passages), passages
+    elif example.context is not None:
+        attributes["context"] = example.context
     if calls or (isinstance(example.output, dict) and "tool_calls" in example.output):
         attributes["called_tools"] = [call["name"] for call in calls]
     span = {
         "span_id": "0", "component": component, "kind": "llm", "started_at": begin, "ended_at": end,
-        "status": "ok" if example.error is None else "error", "error_type": example.error_type,
-        "input": input_text(example.inputs), "output": example.output, "usage": example.usage,
-        "attributes": _given(attributes),
+        "status": "ok" if example.error is None else "error", "input": input_text(example.inputs),
+        "attributes": attributes,
     }  # fmt: skip
-    called = [
-        {
+    for key, value in (("output", output), ("error_type", example.error_type), ("usage", example.usage)):
+        if value is not None:
+            span[key] = value
+    spans = [span]
+    for number, call in enumerate(calls, 1):
+        called = {
             "span_id": str(number), "parent_id": "0", "component": tools, "kind": "tool", "name": call["name"],
             "status": "ok" if call["error"] is None else "error",
             "error_type": None if call["error"] is None else str(call["error"])[:200],
-            "input": call["arguments"], "output": call["result"], "attributes": _given({"tools": definitions}),
-        }
-        for number, call in enumerate(calls, 1)
-    ]  # fmt: skip
-    trace = {
+            "input": call["arguments"], "output": call["result"],
+            "attributes": {} if definitions is None else {"tools": definitions},
+        }  # fmt: skip
+        spans.append({key: value for key, value in called.items() if value is not None})
+    return {
         "trace_id": f"{run_id}:{example.id}", "pipeline": pipeline, "environment": "evaluation", "release": run_id,
-        "started_at": begin, "ended_at": end,
+        "started_at": begin, "ended_at": end, "spans": spans,
     }  # fmt: skip
-    return {**_given(trace), "spans": [_given(one) for one in (span, *called)]}
 
 
 def answer_spans(
@@ -81,10 +84,6 @@ def answer_spans(
 def trace_line(trace: dict[str, Any]) -> bytes:
     """Return an envelope as one line of JSON."""
     return orjson.dumps(trace, str, orjson.OPT_NON_STR_KEYS) + b"\n"
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def input_text(inputs: Mapping[str, Any]) -> Any:
