@@ -1,4 +1,4 @@
-"""The airline's agent again: its recorded conversations as a stream, as functions under test, and a judge of identifiers.
+"""The airline's agent again: recorded conversations as a stream, as functions under test, and a judge of identifiers.
 
 Every release answers with what it said when it was recorded. The judge reads only what its prompt shows: a rule.
 """

@@ -1,6 +1,6 @@
 """A bad release among 4,000 conversations: one draft, its tests, and the return of what was fixed, on a live run.
 
-Truth labels, fixed before anything was scored: a conversation is of the planted fault if the release `qwen2.5-7b` held it.
+Truth labels, fixed before anything was scored: a conversation is of the planted fault if `qwen2.5-7b` held it.
 No metric reads the release, and the reward of the benchmark is taken out of the traces.
 """
 
@@ -70,7 +70,7 @@ def test_a_bad_release_becomes_one_draft_whose_return_is_told(kafka_broker: Kafk
         watched.wait_until(lambda: read_note(watched.store) is not None)
 
         def stored() -> int:
-            sql = "SELECT coalesce(sum(n), 0) AS n FROM ledger WHERE lane = 'live' AND state = 'consumed'"
+            sql = "SELECT coalesce(max(to_offset), 0) AS n FROM offsets WHERE lane = 'live'"
             return int(gapwatch("history", sql, "--store", watched.store, "--format", "json").json()[0]["n"])
 
         watched.wait_until(lambda: stored() == len(releases), 180)
@@ -100,10 +100,11 @@ def test_a_bad_release_becomes_one_draft_whose_return_is_told(kafka_broker: Kafk
         assert set(bad) == {"fail"}
         assert set(good) == {"pass"}
 
-        # Fixed, then back.
+        # Fixed, then back. The first alert must end before a new one can open: with 1,000 good conversations it had not,
+        # it took 2,480.
         fixed = gapwatch("issue", "set", issue, "--status", "fixed", "--store", watched.store, "--why", "rolled back")
         assert fixed.status == 0, fixed.err
-        again = [*mixed(1_000, 0.0, chance), *mixed(200, 0.5, chance)]
+        again = [*mixed(3_000, 0.0, chance), *mixed(200, 0.5, chance)]
         kafka_broker.produce(topic, stream(again, len(releases), chance))
 
         def status() -> Any:

@@ -7,7 +7,7 @@ It has a thread and an event loop of its own, so that a slow client never delays
     GET  /v1/ledger                the balance         POST /v1/annotations         a note; needs the write token
     GET  /v1/about                 version and store
     GET  /                         a page for people   POST /v1/snapshots           Parquet files; write token
-    GET  /alerts/ID                page of one alert
+    GET  /alerts/ID                page of one alert   GET  /triage, /issues, /runs pages for people
                                                        POST further decisions, such as /v1/alerts/ack
 """
 
@@ -31,6 +31,7 @@ from gapwatch.scorers.version import program_version
 from gapwatch.sinks.api.access import ApiOptions, LoginNeededError, asks_for_page, check_caller
 from gapwatch.sinks.api.api_version import API_HEADER, API_VERSION
 from gapwatch.sinks.api.endpoint_note import ApiNote, remove_note, write_note
+from gapwatch.sinks.api.issue_routes import IssueRoutes
 from gapwatch.sinks.api.login import Login
 from gapwatch.sinks.api.overview_page import PAGE_HEADERS, PATHS, error_page, read_page
 from gapwatch.sinks.api.query import CONTENT_TYPES, FORMS, BusyError, Form, LiveQueries, QueryLimitError
@@ -172,6 +173,7 @@ class ApiServer:
                 *(web.get(path, self._serve_page) for path in PATHS),
                 *self._login.routes(),
                 web.get("/alerts/{alert}", self._serve_alert),
+                *IssueRoutes(self._queries.run, self._submit, not self._finished_lane).routes(),
                 web.get("/metrics", self._serve_metrics),
                 web.get("/healthz", self._serve_alive),
                 web.get("/readyz", self._serve_ready),
@@ -297,14 +299,17 @@ class ApiServer:
         return json_answer(await asyncio.shield(asyncio.get_running_loop().run_in_executor(store_thread, post, asked)))
 
     async def _take_decision(self, request: web.Request) -> web.Response:
-        decision = self._readers[request.path](await read_object(request))
+        return json_answer(*await self._submit(self._readers[request.path](await read_object(request))))
+
+    async def _submit(self, decision: HumanDecision) -> tuple[dict[str, Any], int]:
+        """Store a decision; return the answer and its status."""
         applied = asyncio.wrap_future(self._decisions.submit(decision))
         try:
             said = await asyncio.wait_for(asyncio.shield(applied), _DECISION_SECONDS)
         except TimeoutError:
             applied.add_done_callback(lambda done: done.cancelled() or done.exception())
-            return json_answer({"applied": False, "waiting": "for the next transaction of the store"}, 202)
-        return json_answer({"applied": True, **({"said": said} if said else {})})
+            return {"applied": False, "waiting": "for the next transaction of the store"}, 202
+        return {"applied": True, **({"said": said} if said else {})}, 200
 
     async def _take_snapshot(self, request: web.Request) -> web.Response:
         name = (await read_object(request)).get("name")

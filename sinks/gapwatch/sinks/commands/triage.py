@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.issue_options import append_records, author, by_option
 from gapwatch.sinks.commands.options import format_option, reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
-
-if TYPE_CHECKING:
-    from gapwatch.sinks.issues.alert_group import AlertGroup
-    from gapwatch.sinks.issues.triage_queue import TriageItem
-    from gapwatch.sinks.store.store_reader import StoreReader
-
-#: Tests that an alert's issue begins with, and traces that are looked at for them.
-_MOST_TESTS, _MOST_LOOKED = 5, 40
 
 
 @click.group("triage")
@@ -79,30 +68,14 @@ def triage_make_command(item: str, store: StorePlace, title: str | None, force: 
     """Make a draft issue of ITEM (kind:id), with tests where the store has the texts of traces, and print its id.
 
     Of an alert, the failing traces since its change are grouped by which metrics fail together and by text; the largest
-    new group is the issue.
+    new group is the issue, and the other open alerts of its incident join it.
     """
-    from gapwatch.sinks.issues.alert_group import alert_group
-    from gapwatch.sinks.issues.issue import Issue
-    from gapwatch.sinks.issues.issue_query import read_issues
-    from gapwatch.sinks.issues.similar import similar_issues
+    from gapwatch.sinks.issues.triaging import make_issue
 
     with reading(store) as con:
-        one = _waiting(con, item)
-        group = alert_group(con, one.item) if one.kind == "alert" else None
-        metrics = one.metrics if group is None else group.metrics
-        near = [] if force else similar_issues(one.text, metrics, read_issues(con).values(), 3)
-        if near:
-            listed = ", ".join(f"{issue.issue_id} ({issue.title})" for _, issue in near)
-            raise UsageError(f"similar issues exist: {listed}; gapwatch triage join {item} ISSUE, or add --force")
-        tests = _tests_of(con, one, group)
-    name = author(by)
-    issue = Issue(
-        f"i-{secrets.token_hex(5)}", title or one.text[:100] or one.key, one.text if group is None else group.words,
-        "draft", "", metrics, 3, "", one.metrics[0] if one.metrics else "", name,
-    )  # fmt: skip
-    rows: dict[str, Any] = {"issues": [issue.row()], "triage": [_decision(one, "made", issue.issue_id, name, None)]}
-    append_records(store, {**rows, **_tests(tests, issue.issue_id, name)})
-    click.echo(issue.issue_id)
+        decided = make_issue(con, item, title, force, author(by))
+    append_records(store, decided.rows)
+    click.echo(decided.said)
 
 
 @triage_command.command("join")
@@ -111,17 +84,13 @@ def triage_make_command(item: str, store: StorePlace, title: str | None, force: 
 @store_option
 @by_option
 def triage_join_command(item: str, issue: str, store: StorePlace, by: str | None) -> None:
-    """Add ITEM to ISSUE, with a test where the store has the trace's text."""
-    from gapwatch.sinks.issues.alert_group import alert_group
-    from gapwatch.sinks.issues.issue_query import find_issue
+    """Add ITEM to ISSUE, with a test where the store has the trace's text; an alert brings those of its incident."""
+    from gapwatch.sinks.issues.triaging import join_issue
 
     with reading(store) as con:
-        one, owner = _waiting(con, item), find_issue(con, issue)
-        tests = _tests_of(con, one, alert_group(con, one.item) if one.kind == "alert" else None)
-    name = author(by)
-    rows: dict[str, Any] = {"triage": [_decision(one, "joined", owner.issue_id, name, None)]}
-    append_records(store, {**rows, **_tests(tests, owner.issue_id, name)})
-    click.echo(f"{one.key} joined {owner.issue_id}")
+        decided = join_issue(con, item, issue, author(by))
+    append_records(store, decided.rows)
+    click.echo(decided.said)
 
 
 @triage_command.command("drop")
@@ -130,11 +99,13 @@ def triage_join_command(item: str, issue: str, store: StorePlace, by: str | None
 @click.option("--why", required=True, metavar="TEXT", help="Reason; it is stored with the decision.")
 @by_option
 def triage_drop_command(item: str, store: StorePlace, why: str, by: str | None) -> None:
-    """Take ITEM from the queue, with a reason."""
+    """Take ITEM from the queue, with a reason; of an alert, the other open alerts of its incident too."""
+    from gapwatch.sinks.issues.triaging import drop_item
+
     with reading(store) as con:
-        one = _waiting(con, item)
-    append_records(store, {"triage": [_decision(one, "dropped", None, author(by), why)]})
-    click.echo(f"{one.key} dropped")
+        decided = drop_item(con, item, why, author(by))
+    append_records(store, decided.rows)
+    click.echo(decided.said)
 
 
 @triage_command.command("check")
@@ -151,44 +122,3 @@ def triage_check_command(store: StorePlace) -> None:
     append_records(store, records.rows)
     for row in records.rows["issues"]:
         click.echo(f"{row['issue_id']} has regressed: {row['why']}")
-
-
-def _waiting(con: StoreReader, wanted: str) -> TriageItem:
-    from gapwatch.sinks.issues.triage_queue import triage_items
-
-    kind, _, id_ = wanted.partition(":")
-    found = [one for one in triage_items(con, kind, 1_000_000) if one.item == id_] if id_ else []
-    if not found:
-        raise UsageError(f"no item {wanted!r} waits for a decision; gapwatch triage list shows them as kind:id")
-    return found[0]
-
-
-def _tests_of(con: StoreReader, item: TriageItem, group: AlertGroup | None) -> list[dict[str, Any]]:
-    """Return tests of the traces behind an item whose text the store has, at most five."""
-    from gapwatch.sinks.issues.issue import IssueTest
-    from gapwatch.sinks.issues.trace_test import read_stored_trace
-
-    traces = [item.trace_id] if group is None else list(group.traces)
-    tests: list[dict[str, Any]] = []
-    for trace in traces[:_MOST_LOOKED]:
-        if trace is None or len(tests) == _MOST_TESTS:
-            break
-        try:
-            stored = read_stored_trace(con, trace)
-        except UsageError:
-            continue  # an issue without a test is worth more than none
-        test = IssueTest(
-            f"t-{secrets.token_hex(5)}", "", stored.messages, None, None, None, f"trace {stored.trace_id}", True, ""
-        )
-        tests.append(test.row())
-    return tests
-
-
-def _tests(tests: list[dict[str, Any]], issue_id: str, by: str) -> dict[str, Any]:
-    return {"issue_tests": [{**test, "issue_id": issue_id, "by": by} for test in tests]} if tests else {}
-
-
-def _decision(item: TriageItem, decision: str, issue_id: str | None, by: str, why: str | None) -> dict[str, Any]:
-    return {
-        "kind": item.kind, "item": item.item, "decision": decision, "issue_id": issue_id, "by": by, "why": why,
-    }  # fmt: skip

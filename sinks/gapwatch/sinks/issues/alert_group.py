@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rapidfuzz import fuzz
+
 from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -95,11 +97,7 @@ def alert_group(con: StoreReader, alert_id: str) -> AlertGroup | None:
 
 
 def _alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the largest group of rows with texts that are alike; all of them without rapidfuzz."""
-    try:
-        from rapidfuzz import fuzz
-    except ImportError:
-        return list(rows)
+    """Return the largest group of rows with texts that are alike."""
     groups: list[list[dict[str, Any]]] = []
     for row in rows[:_MOST_TEXTS]:
         text = row["observed"] or ""

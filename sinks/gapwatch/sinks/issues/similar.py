@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from gapwatch.scorers.errors import UsageError
+from rapidfuzz import fuzz, utils
+
 from gapwatch.sinks.issues.issue import Issue
 
 #: Least similarity, 0 to 100, that is proposed. Lower: proposals that nobody takes.
@@ -23,14 +24,7 @@ def similar_issues(
         metrics: Metrics that fail.
         issues: All issues.
         most: Largest number.
-
-    Raises:
-        UsageError: The package rapidfuzz is missing.
     """
-    try:
-        from rapidfuzz import fuzz, utils
-    except ImportError:
-        raise UsageError("similar issues need the extra eval: pip install 'gapwatch[eval]'") from None
     found = []
     for issue in issues:
         if issue.status == "closed":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gapwatch.scorers.errors import UsageError
 from gapwatch.sinks.reading.query_answer import ask
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -13,9 +14,9 @@ KINDS = ("alert", "feedback", "row")
 DECISIONS = ("made", "joined", "dropped")
 
 _QUEUE = """WITH items AS (
-        SELECT 0 AS rank, 'alert' AS kind, alert_id AS item, found_at AS "at", pipeline, NULL AS trace_id,
-            [metric] AS metrics, concat(severity, ': ', metric, ' of ', coalesce(component, 'the trace'), ' moved ',
-                coalesce(moved, '')) AS "text"
+        SELECT CASE severity WHEN 'page' THEN -2 WHEN 'ticket' THEN -1 ELSE 0 END AS rank, 'alert' AS kind,
+            alert_id AS item, found_at AS "at", pipeline, NULL AS trace_id, [metric] AS metrics, concat(severity, ': ',
+                metric, ' of ', coalesce(component, 'the trace'), ' moved ', coalesce(moved, '')) AS "text", incident_id
         FROM alerts_open
         UNION ALL BY NAME
         SELECT 1 AS rank, 'feedback' AS kind, f.feedback_id AS item, f."at",
@@ -28,10 +29,16 @@ _QUEUE = """WITH items AS (
             concat_ws('; ', any_value(observed), string_agg(DISTINCT metric, ', ' ORDER BY metric)) AS "text"
         FROM gaps WHERE outcome = 'fail' AND (lane = 'live' OR lane LIKE 'file:%') GROUP BY trace_id
     )
-    SELECT kind, item, "at", pipeline, trace_id, metrics, "text" FROM items
+    SELECT kind, item, "at", pipeline, trace_id, metrics, "text", incident_id FROM items
     WHERE NOT EXISTS (SELECT 1 FROM triage t WHERE t.kind = items.kind AND t.item = items.item)
         AND (? IS NULL OR kind = ?)
     ORDER BY rank, "at" DESC NULLS LAST, item LIMIT ?"""
+
+
+_OF_INCIDENT = """SELECT o.alert_id, o.incident_id FROM alerts_open o JOIN alerts_open mine USING (incident_id)
+    WHERE mine.alert_id = ? AND o.alert_id <> mine.alert_id
+        AND NOT EXISTS (SELECT 1 FROM triage t WHERE t.kind = 'alert' AND t.item = o.alert_id)
+    ORDER BY o.alert_id"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class TriageItem:
         trace_id: Its trace; None for an alert.
         metrics: Failing metrics.
         text: What was seen or said.
+        incident_id: Incident of an alert; None for other items.
     """
 
     kind: str
@@ -55,6 +63,7 @@ class TriageItem:
     trace_id: str | None
     metrics: tuple[str, ...]
     text: str
+    incident_id: str | None = None
 
     @property
     def key(self) -> str:
@@ -63,10 +72,30 @@ class TriageItem:
 
 
 def triage_items(con: StoreReader, kind: str | None = None, limit: int = 50) -> list[TriageItem]:
-    """Return items without a decision: alerts, then feedback, then traces with failing rows, each the latest first.
+    """Return items without a decision: alerts by severity, then feedback, then traces with failing rows.
+
+    Items of one rank are sorted by time, the latest first.
 
     Raises:
         JobError: The store cannot be read.
     """
     rows = ask(con, _QUEUE, [kind, kind, limit]).objects()
     return [TriageItem(**{**row, "metrics": tuple(row["metrics"] or ()), "text": row["text"] or ""}) for row in rows]
+
+
+def waiting_item(con: StoreReader, wanted: str) -> TriageItem:
+    """Return an item without a decision by its key, kind:id.
+
+    Raises:
+        UsageError: No such item waits.
+    """
+    kind, _, id_ = wanted.partition(":")
+    found = [one for one in triage_items(con, kind, 1_000_000) if one.item == id_] if id_ else []
+    if not found:
+        raise UsageError(f"no item {wanted!r} waits for a decision; gapwatch triage list shows them as kind:id")
+    return found[0]
+
+
+def alerts_of_incident(con: StoreReader, alert_id: str) -> list[tuple[str, str]]:
+    """Return the other open alerts of an alert's incident without a decision, each with the id of the incident."""
+    return [(row["alert_id"], row["incident_id"]) for row in ask(con, _OF_INCIDENT, [alert_id]).objects()]

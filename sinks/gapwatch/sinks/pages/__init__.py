@@ -1,0 +1,1 @@
+"""Pages for people on triage, issues and runs of tests, as HTML without values in scripts."""
