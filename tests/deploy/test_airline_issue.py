@@ -100,8 +100,8 @@ def test_a_bad_release_becomes_one_draft_whose_return_is_told(kafka_broker: Kafk
         assert set(bad) == {"fail"}
         assert set(good) == {"pass"}
 
-        # Fixed, then back. The first alert must end before a new one can open: with 1,000 good conversations it had not,
-        # it took 2,480.
+        # Fixed, then back. The first alert must end before a new one can open: after 1,000 good conversations it had
+        # not ended, after 2,480 it had.
         fixed = gapwatch("issue", "set", issue, "--status", "fixed", "--store", watched.store, "--why", "rolled back")
         assert fixed.status == 0, fixed.err
         again = [*mixed(3_000, 0.0, chance), *mixed(200, 0.5, chance)]
