@@ -160,6 +160,69 @@ def test_test_cases_of_promptfoo_and_examples_of_data_sets_are_tests(store: Path
     assert told.status == 2 and "line 2" in told.err
 
 
+def test_a_configuration_of_promptfoo_has_prompts_defaults_and_assertions_that_are_named(
+    store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "promptfooconfig.yaml").write_text("""
+prompts: ["Translate to {{ language }}: {{text}}"]
+providers: [openai:gpt-4.1-mini]
+defaultTest:
+  vars: {language: French}
+  assert: [{type: llm-rubric, value: is polite}, {type: cost, threshold: 0.01}]
+tests:
+- vars: {text: Hello}
+  assert: [{type: icontains, value: bonjour}, {type: llm-rubric, value: is short}]
+- vars: {text: Bye, language: Italian}
+  assert: [{type: assert-set, assert: [{type: javascript, value: "output.length < 9"}, {type: equals, value: Ciao}]}]
+""")
+    assert issue("import", tmp_path / "promptfooconfig.yaml", "--store", store).err == ""
+    sql = "SELECT inputs->0->>'content', reference, guideline FROM issue_tests ORDER BY reference"
+    assert rows(store, sql) == [
+        ("Translate to Italian: Bye", "Ciao", "is polite"),
+        ("Translate to French: Hello", "bonjour", "is polite\nis short"),
+    ]
+    assert rows(store, "SELECT description FROM issues") == [
+        ("assertions that are left out: cost (2), javascript (1)",)
+    ]
+    (tmp_path / "far.yaml").write_text("tests: file://cases.csv")
+    assert "cases.csv" in issue("import", tmp_path / "far.yaml", "--store", store).err
+
+
+def said(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+#: Lines in the forms that the programs write: Langfuse's items, Phoenix's examples, its two downloads for OpenAI.
+FOREIGN = [
+    {
+        "id": "i1", "datasetName": "d", "input": {"question": "When?"}, "expectedOutput": "Tuesday", "metadata": None,
+        "sourceTraceId": "tr-1", "status": "ACTIVE",
+    },
+    {"id": "i2", "input": "Old?", "expectedOutput": None, "sourceTraceId": None, "status": "ARCHIVED"},
+    {"id": "RGF0", "input": {"question": "2 + 2"}, "output": {"answer": "4"}, "metadata": {}, "updated_at": "2026"},
+    {"messages": [said("system", "s"), said("user", "u"), said("assistant", "a")]},
+    {"messages": [{"role": "user", "content": "v"}], "ideal": "b"},
+    {"messages": [{"role": "user", "content": "w"}], "ideal": ""},
+    {"input": {"messages": [said("user", "x")]}, "output": {"messages": [said("assistant", "c")]}},
+]  # fmt: skip
+
+
+def test_data_sets_of_langfuse_and_phoenix_keep_answer_trace_and_state(store: Path, tmp_path: Path) -> None:
+    written(tmp_path / "d.jsonl", [json.dumps(line) for line in FOREIGN])
+    assert issue("import", tmp_path / "d.jsonl", "--store", store).err == ""
+    sql = """SELECT inputs->-1->>'content' AS asked, json_array_length(inputs), reference, origin, is_active, template
+        FROM issue_tests ORDER BY asked"""
+    assert rows(store, sql) == [
+        ("2 + 2", 1, "4", "d.jsonl", True, 1),
+        ("Old?", 1, None, "d.jsonl", False, None),
+        ("When?", 1, "Tuesday", "trace tr-1", True, 1),
+        ("u", 2, "a", "d.jsonl", True, 1),
+        ("v", 1, "b", "d.jsonl", True, 1),
+        ("w", 1, None, "d.jsonl", True, None),
+        ("x", 1, "c", "d.jsonl", True, 1),
+    ]
+
+
 def test_a_store_with_nothing_but_an_issue_is_not_unused(store: Path) -> None:
     issue("new", "Wrong day", "--store", store)
     assert not remove_unused(store)
