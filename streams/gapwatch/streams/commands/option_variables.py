@@ -27,8 +27,9 @@ def with_variables(command: click.Command) -> click.Command:
     for option in _options(command):
         option.envvar = option.envvar or _PREFIX + _flag(option)[2:].replace("-", "_").upper()
         option.show_envvar = True
-        if option.multiple:  # click splits paths at the separator of PATH
-            option.help = f"{option.help} In the variable, separate them by {os.pathsep}"
+        if option.multiple:  # click splits paths at the separator of PATH, and all else at spaces
+            splitter = os.pathsep if option.type.envvar_list_splitter else "spaces."
+            option.help = f"{option.help} In the variable, separate them by {splitter}"
     if command.callback is not None:
         command.callback = _naming_variables(command.callback)
     return command

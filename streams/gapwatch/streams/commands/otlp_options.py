@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from gapwatch.publisher.kafka_settings import KafkaSettings
     from gapwatch.scorers.portfolio.portfolio import Portfolio
     from gapwatch.streams.live.run_feed import MakeFeed, RunFeed
+    from gapwatch.streams.otlp.assembly.close_rules import CloseRules
     from gapwatch.streams.otlp.receiving.http_receiver import OtlpAddress
 
 #: Variable with the token that exporters must send.
 OTLP_TOKEN = "GAPWATCH_OTLP_TOKEN"  # noqa: S105 - the name of a variable
+
+#: What closes a trace after a time; see `CloseRules`.
+_CLOSE_CAUSES = ("quiet", "orphan", "max_open")
 
 #: Extra that brings a package, by the first part of its name.
 _EXTRAS = {"opentelemetry": "otlp", "google": "otlp", "grpc": "otlp-grpc"}
@@ -63,13 +67,42 @@ def otlp_address(text: str, option: str) -> OtlpAddress:
     return read_otlp_address(text, option, read_token_variable(OTLP_TOKEN, os.environ))
 
 
-def local_feed(otlp: str | None, otlp_grpc: str | None, topic: str) -> MakeFeed:
+close_option = click.option(
+    "--close", "closes", multiple=True, metavar="CAUSE=SPAN",
+    help="When a trace of spans is whole; repeatable. quiet=10s: so long after its last span, once its root has come. "
+    "orphan=60s: the same without a root. max_open=10m: since its first span.",
+)  # fmt: skip
+
+
+def close_rules(closes: Sequence[str]) -> CloseRules:
+    """Return the rules by which traces are closed.
+
+    Args:
+        closes: Values of --close; of two of one cause the last counts.
+
+    Raises:
+        click.UsageError: One is no cause and time.
+    """
+    from gapwatch.sinks.reading.since import parse_positive_span
+    from gapwatch.streams.otlp.assembly.close_rules import CloseRules
+
+    seconds: dict[str, float] = {}
+    for text in closes:
+        cause, is_given, span = text.partition("=")
+        if not is_given or cause not in _CLOSE_CAUSES:
+            raise click.UsageError(f"--close {text!r} must be one of {', '.join(_CLOSE_CAUSES)} and a time: quiet=20s")
+        seconds[cause] = parse_positive_span(span, f"--close {cause}").total_seconds()
+    return CloseRules(**seconds)  # type: ignore[arg-type]
+
+
+def local_feed(otlp: str | None, otlp_grpc: str | None, topic: str, closes: Sequence[str]) -> MakeFeed:
     """Return a function that makes the feed of a run without Kafka.
 
     Args:
         otlp: Value of --otlp.
         otlp_grpc: Value of --otlp-grpc.
         topic: Name of the traces in the store.
+        closes: Values of --close.
 
     Raises:
         UsageError: An address is none, needs a token, or a package is missing.
@@ -82,6 +115,7 @@ def local_feed(otlp: str | None, otlp_grpc: str | None, topic: str) -> MakeFeed:
         options = SpoolOptions(
             None if otlp is None else otlp_address(otlp, "--otlp"),
             None if otlp_grpc is None else otlp_address(otlp_grpc, "--otlp-grpc"),
+            close_rules(closes),
         )
 
     def make(store: Path, _: str, portfolios: Sequence[Portfolio]) -> RunFeed:
@@ -91,7 +125,7 @@ def local_feed(otlp: str | None, otlp_grpc: str | None, topic: str) -> MakeFeed:
 
 
 def topic_feed(
-    kafka: KafkaSettings, topics: tuple[str, str, str], group: str, encoding: str, has_end: bool
+    kafka: KafkaSettings, topics: tuple[str, str, str], group: str, encoding: str, has_end: bool, closes: Sequence[str]
 ) -> MakeFeed:
     """Return a function that makes the feed of a run that assembles a topic of spans.
 
@@ -101,6 +135,7 @@ def topic_feed(
         group: Consumer group of the run.
         encoding: Value of --encoding.
         has_end: End when every record that was there is read.
+        closes: Values of --close.
 
     Raises:
         UsageError: A package is missing, or two of the topics are one.
@@ -108,13 +143,14 @@ def topic_feed(
     if len({*topics}) < len(topics):
         raise click.UsageError("--spans, --logs and --topic must be different topics; --topic gets the whole traces")
     with needs_extra("--spans"):
-        from gapwatch.streams.otlp.assembly.close_rules import CloseRules
         from gapwatch.streams.otlp.live.span_topics import SpanTopics
         from gapwatch.streams.otlp.live.topic_feed import TopicFeed
 
+    rules = close_rules(closes)
+
     def make(_: Path, store_id: str, portfolios: Sequence[Portfolio]) -> RunFeed:
         names = SpanTopics(*topics, group, encoding, store_id, has_end)
-        return TopicFeed(kafka, names, CloseRules(), portfolios)
+        return TopicFeed(kafka, names, rules, portfolios)
 
     return make
 

@@ -15,7 +15,7 @@ from gapwatch.scorers.errors import StoreError, UsageError
 from gapwatch.sinks.api.address import DEFAULT_LISTEN
 from gapwatch.streams.commands.kafka_options import kafka_options, read_kafka_options
 from gapwatch.streams.commands.option_variables import with_variables
-from gapwatch.streams.commands.otlp_options import check_without_kafka, local_feed, topic_feed
+from gapwatch.streams.commands.otlp_options import check_without_kafka, close_option, local_feed, topic_feed
 from gapwatch.streams.commands.scorers_options import scorer_host, scorer_timeout_option, scorers_option
 from gapwatch.streams.pipeline.thinning_options import ThinningOptions
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     "--encoding", default="auto", show_default=True, type=click.Choice(["auto", "otlp_proto", "otlp_json"]),
     help="With --spans: encoding of both topics.",
 )  # fmt: skip
+@close_option
 @click.option("--topic", default="traces", show_default=True, help="Topic to read; it must exist.")
 @click.option(
     "--portfolio", "portfolios", multiple=True, type=click.Path(path_type=Path), metavar="P",
@@ -165,6 +166,7 @@ def run_command(
     spans: str | None,
     logs: str,
     encoding: str,
+    closes: tuple[str, ...],
     topic: str,
     portfolios: tuple[Path, ...],
     store: Path | None,
@@ -224,6 +226,8 @@ def run_command(
     click.get_current_context().with_resource(log_lines(log_format))
     if is_local:
         check_without_kafka(kafka, role, until_caught_up)
+    if closes and not is_local and spans is None:
+        raise click.UsageError("--close is for spans: it needs --otlp, --otlp-grpc or --spans")
     if spans is None and logs:
         raise click.UsageError("--logs is only for --spans")
     if is_local and spans is not None:
@@ -238,10 +242,10 @@ def run_command(
         raise click.UsageError("--keeper is only for --role judge")
     make_feed: MakeFeed | None = None
     if is_local:
-        make_feed = local_feed(otlp, otlp_grpc, topic)
+        make_feed = local_feed(otlp, otlp_grpc, topic, closes)
     elif spans is not None:
         assert settings is not None
-        make_feed = topic_feed(settings, (spans, logs, topic), group, encoding, until_caught_up)
+        make_feed = topic_feed(settings, (spans, logs, topic), group, encoding, until_caught_up, closes)
     judging = judge_options(judges, role == "all")
     tokens = token_variables(read_token_file, write_token_file)
     api = api_options(listen or ("none" if until_caught_up else DEFAULT_LISTEN), tokens)

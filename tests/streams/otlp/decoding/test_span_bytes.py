@@ -14,6 +14,7 @@ from gapwatch.streams.otlp.decoding.protobuf_reader import read_span
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError
 from gapwatch.streams.otlp.decoding.span_bytes import UnusualSpanError, read_span_bytes
 from gapwatch.streams.otlp.decoding.splitting import split
+from gapwatch.streams.otlp.files.span_file import read_span_file
 from gapwatch.streams.otlp.mapping.convention_table import convention_table
 from gapwatch.streams.otlp.mapping.span_shape import SpanShapes
 from tests.depth import examples
@@ -51,10 +52,11 @@ def _read(reader: Any, raw: bytes, shapes: Any) -> Any:
 
 
 def _spans() -> list[bytes]:
+    """Spans of SDKs, and of a Collector, which writes the fields in reverse."""
+    collected = list(read_span_file(str(captures.FOLDER / "kafka" / "otlp_spans.jsonl.gz")))
     return [
         span.raw
-        for name in captures.names()
-        for one in captures.requests(name)
+        for one in [*(one for name in captures.names() for one in captures.requests(name)), *collected]
         if one.signal == "traces" and not one.is_json
         for span in split(one.body, is_json=False, is_logs=False).spans
     ]
@@ -62,7 +64,7 @@ def _spans() -> list[bytes]:
 
 def test_it_reads_every_span_of_the_captures_as_the_library_does() -> None:
     shapes, spans = SpanShapes(convention_table()), _spans()
-    assert len(spans) > 900
+    assert len(spans) > 1_000
     for raw in spans:
         assert _read(read_span_bytes, raw, _AllShapes()) == _read(read_span, raw, _AllShapes())
         assert _read(read_span_bytes, raw, shapes) == _read(read_span, raw, shapes)

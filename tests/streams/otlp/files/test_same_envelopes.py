@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+import zstandard
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from gapwatch.streams.otlp.assembly.assembler import Assembler
@@ -105,6 +106,20 @@ def test_a_collectors_protobuf_file_is_read(tmp_path) -> None:  # type: ignore[n
     requests = captures.requests("oi-openai-rag")
     file.write_bytes(b"".join(len(one.body).to_bytes(4, "big") + one.body for one in requests))
     assert _lines([str(file)]) == sorted(captures.assembled("oi-openai-rag")[0])
+
+
+@pytest.mark.parametrize("form", ["protobuf", "protobuf in zstd", "JSON in zstd"])
+def test_a_collectors_file_of_both_signals_is_read(tmp_path, form: str) -> None:  # type: ignore[no-untyped-def]
+    """The file exporter writes spans and log records into one file, and compresses each message for itself."""
+    written = b""
+    for one in captures.requests("otel-v2-old-failover"):
+        body = as_json(one.body, one.signal) if form.startswith("JSON") else one.body
+        if form.endswith("zstd"):
+            body = zstandard.compress(body)
+        written += len(body).to_bytes(4, "big") + body
+    file = tmp_path / ("spans.zst" if form.endswith("zstd") else "spans.bin")
+    file.write_bytes(written)
+    assert _lines([str(file)]) == sorted(captures.assembled("otel-v2-old-failover")[0])
 
 
 def test_a_collectors_json_file_is_read(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -91,7 +91,7 @@ def _read_span(raw: bytes, shapes: AttributeShapes) -> SpanRecord:
             if stop > end:
                 raise UnusualSpanError
             if tag == 0x4A:
-                key, value = _pair(raw, at, stop)
+                key, value = _pair(raw, at, stop, 0)
                 keys.append(key)
                 found.append(value)
             elif tag == 0x12:
@@ -120,32 +120,38 @@ def _read_span(raw: bytes, shapes: AttributeShapes) -> SpanRecord:
     )  # fmt: skip
 
 
-def _pair(raw: bytes, at: i64, end: i64) -> tuple[str, Any]:
-    """Return key and value of a `KeyValue`."""
+def _pair(raw: bytes, at: i64, end: i64, depth: i64) -> tuple[str, Any]:
+    """Return key and value of a `KeyValue`; a Collector writes the value first."""
     size: i64 = 0
-    stop: i64 = 0
-    if at >= end or raw[at] != 0x0A:
-        raise UnusualSpanError
-    size, at = _varint(raw, at + 1, end)
-    stop = at + size
-    if stop > end:
-        raise UnusualSpanError
-    key = raw[at:stop]
+    tag: i64 = 0
+    text = ""
+    value: Any = None
+    has_value = False
+    while at < end:
+        tag = raw[at]
+        size, at = _varint(raw, at + 1, end)
+        if at + size > end:
+            raise UnusualSpanError
+        if tag == 0x0A:
+            text = _key(raw[at : at + size])
+        elif tag == 0x12 and not has_value:
+            has_value = True
+            value = _value(raw, at, at + size, depth)
+        else:
+            raise UnusualSpanError
+        at += size
+    return text, value
+
+
+def _key(key: bytes) -> str:
     text = _keys.get(key)
     if text is None:
         text = key.decode("utf-8")
-        if size <= _KEY_BYTES:
+        if len(key) <= _KEY_BYTES:
             if len(_keys) >= _MOST_KEYS:
                 _keys.clear()
             _keys[key] = text
-    if stop == end:
-        return text, None
-    if raw[stop] != 0x12:
-        raise UnusualSpanError
-    size, at = _varint(raw, stop + 1, end)
-    if at + size != end:
-        raise UnusualSpanError
-    return text, _value(raw, at, end, 0)
+    return text
 
 
 def _value(raw: bytes, at: i64, end: i64, depth: i64) -> Any:
@@ -188,29 +194,10 @@ def _value(raw: bytes, at: i64, end: i64, depth: i64) -> Any:
         if tag == 0x2A:
             members.append(_value(raw, at, stop, depth + 1))
         else:
-            key, value = _nested_pair(raw, at, stop, depth + 1)
+            key, value = _pair(raw, at, stop, depth + 1)
             named[key] = value
         at = stop
     return members if tag == 0x2A else named
-
-
-def _nested_pair(raw: bytes, at: i64, end: i64, depth: i64) -> tuple[str, Any]:
-    size: i64 = 0
-    if at >= end or raw[at] != 0x0A:
-        raise UnusualSpanError
-    size, at = _varint(raw, at + 1, end)
-    if at + size > end:
-        raise UnusualSpanError
-    key = raw[at : at + size].decode("utf-8")
-    at += size
-    if at == end:
-        return key, None
-    if raw[at] != 0x12:
-        raise UnusualSpanError
-    size, at = _varint(raw, at + 1, end)
-    if at + size != end:
-        raise UnusualSpanError
-    return key, _value(raw, at, end, depth)
 
 
 def _event(raw: bytes, at: i64, end: i64) -> tuple[str, int, dict[str, Any]]:
@@ -235,7 +222,7 @@ def _event(raw: bytes, at: i64, end: i64) -> tuple[str, int, dict[str, Any]]:
             if tag == 0x12:
                 name = raw[at : at + size].decode("utf-8")
             else:
-                key, value = _pair(raw, at, at + size)
+                key, value = _pair(raw, at, at + size, 0)
                 if not key:
                     raise UnusualSpanError
                 attributes[key] = value

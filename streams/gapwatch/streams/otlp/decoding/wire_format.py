@@ -67,12 +67,18 @@ def _add_span(raw: bytes, found: SplitPayload, block: object) -> None:
             at += size
         parent_id = raw[at + 2 : at + 10] if raw[at : at + 2] == b"\x22\x08" else b""
     else:
+        trace_id = span_id = parent_id = b""
         try:
-            values = {field: raw[first:last] for field, first, last in _members(raw, 0, len(raw))}
+            for field, first, last in _members(raw, 0, len(raw)):
+                if field == 1:
+                    trace_id = raw[first:last]
+                elif field == 2:
+                    span_id = raw[first:last]
+                elif field == 4:
+                    parent_id = raw[first:last]
         except (IndexError, UndecodableError):
             found.bury("span", "undecodable", "the span is no protobuf message", "", raw)
             return
-        trace_id, span_id, parent_id = values.get(1, b""), values.get(2, b""), values.get(4, b"")
     add_span(trace_id, span_id, parent_id, raw, False, found, block)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import orjson
 import zstandard
 
 from gapwatch.scorers.errors import SourceError
-from gapwatch.streams.otlp.decoding.raw_items import is_json
+from gapwatch.streams.otlp.decoding.raw_items import UndecodableError, is_json
+from gapwatch.streams.otlp.decoding.splitting import split
 from gapwatch.streams.otlp.files.exports import export_requests
 from gapwatch.streams.sources.file_source import ByteStream, decompressed, open_source
 
@@ -23,6 +25,7 @@ _HEAD_BYTES = 64 << 10
 #: Bytes of a line or a message, at most.
 _MOST_BYTES = 512 << 20
 _READ_BYTES = 1 << 20
+_ZSTD = b"\x28\xb5\x2f\xfd"
 #: Keys at the beginning of a long line by which an exported trace is recognised.
 _EXPORT_MARKS = (
     b'"observations":',
@@ -63,7 +66,7 @@ def is_span_file(path: str) -> bool:
     raw, _ = open_source(path)
     with raw:
         try:
-            head = decompressed(path, raw).read(_HEAD_BYTES)
+            head = _opened(path, raw).read(_HEAD_BYTES)
         except (OSError, EOFError, zlib.error, zstandard.ZstdError, SourceError):
             return False
     return _form(head) is not None
@@ -72,10 +75,10 @@ def is_span_file(path: str) -> bool:
 def read_span_file(path: str) -> Iterator[FileRequest]:
     """Yield the requests of a file of spans, in their order.
 
-    Forms: JSON lines of a Collector's file exporter (`resourceSpans`, `resourceLogs`); its protobuf form, each message
-    behind four bytes of its size; exported traces of Langfuse, Phoenix and MLflow, one a line; JSON lines with `body`
-    or `value` in base64, beside `path` and `headers` of an HTTP request or the `topic` of a record. Plain, gzip or
-    zstd.
+    Forms: JSON lines of a Collector's file exporter (`resourceSpans`, `resourceLogs`); its protobuf form and its
+    compressed forms, each message behind four bytes of its size; exported traces of Langfuse, Phoenix and MLflow, one a
+    line; JSON lines with `body` or `value` in base64, beside `path` and `headers` of an HTTP request or the `topic` of
+    a record. Plain, gzip or zstd.
 
     Raises:
         SourceError: The file is missing, holds no spans, or is damaged.
@@ -83,7 +86,7 @@ def read_span_file(path: str) -> Iterator[FileRequest]:
     raw, _ = open_source(path)
     with raw:
         try:
-            stream = decompressed(path, raw)
+            stream = _opened(path, raw)
             head = stream.read(_HEAD_BYTES)
             form = _form(head)
             if form is None:
@@ -99,6 +102,12 @@ def read_span_file(path: str) -> Iterator[FileRequest]:
                         yield from _requests(path, number, line)
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
             raise SourceError(f"{path}: the file is damaged or cut off: {error}") from error
+
+
+def _opened(path: str, raw: IO[bytes]) -> ByteStream:
+    """Return the content of a file; a Collector compresses each message for itself, behind its size."""
+    begin = raw.peek(8) if isinstance(raw, io.BufferedReader) else b""
+    return raw if begin[4:8] == _ZSTD else decompressed(path, raw)
 
 
 def _form(head: bytes) -> str | None:
@@ -121,8 +130,8 @@ def _form(head: bytes) -> str | None:
             return "lines"
         is_span_line = isinstance(first, dict) and any(isinstance(first.get(key), str) for key in ("body", "value"))
         return "lines" if is_span_line and ("path" in first or "topic" in first) else None
-    # The size of the first message, then the message, which begins with its first resource.
-    if len(head) > 8 and head[4] == 0x0A and 0 < int.from_bytes(head[:4], "big") < _MOST_BYTES:
+    # The size of the first message, then the message, which begins with its first resource, or as zstd does.
+    if len(head) > 8 and (head[4] == 0x0A or head[4:8] == _ZSTD) and 0 < int.from_bytes(head[:4], "big") < _MOST_BYTES:
         return "messages"
     return None
 
@@ -158,8 +167,24 @@ def _messages(path: str, head: bytes, stream: ByteStream) -> Iterator[FileReques
             if len(buffer) > _MOST_BYTES:
                 raise SourceError(f"{path}: a message is longer than {_MOST_BYTES} bytes")
         size = int.from_bytes(buffer[:4], "big")
-        yield FileRequest("traces", False, buffer[4 : 4 + size])
+        yield _message(path, buffer[4 : 4 + size])
         buffer = buffer[4 + size :]
+
+
+def _message(path: str, message: bytes) -> FileRequest:
+    if message.startswith(_ZSTD):
+        message = zstandard.ZstdDecompressor().stream_reader(message).read(_MOST_BYTES)
+        if len(message) == _MOST_BYTES:
+            raise SourceError(f"{path}: a message is longer than {_MOST_BYTES} bytes")
+    if is_json(message):
+        return FileRequest("logs" if message.startswith(b'{"resourceLogs"') else "traces", True, message)
+    try:
+        parts = split(message, is_json=False, is_logs=False)
+    except UndecodableError:
+        return FileRequest("traces", False, message)
+    # Both signals have one form down to the item; only a span has a text, its trace id, as its first field.
+    is_traces = bool(parts.spans) or any(dead.trace_id for dead in parts.dead)
+    return FileRequest("traces" if is_traces else "logs", False, message)
 
 
 def _requests(path: str, number: int, line: bytes) -> Iterator[FileRequest]:

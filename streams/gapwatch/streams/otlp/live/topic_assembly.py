@@ -78,7 +78,9 @@ class TopicAssembly:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(seconds)
-            return not self._thread.is_alive()
+            if self._thread.is_alive():
+                return False
+            self._keys.conclude()
         return True
 
     # --- on the thread of the assembly

@@ -43,6 +43,11 @@ class TopicKeys:
         if self._records >= _RECORDS:
             self._say(f"has each trace in one partition, in its first {_RECORDS} records: it is keyed by trace")
 
+    def conclude(self) -> None:
+        """Say what the records so far show, at the end of the reading."""
+        if not self.is_known and self._records > 1:
+            self._say(f"has each trace in one partition, in the {self._records} records that were read")
+
     def _say(self, words: str) -> None:
         self.is_known = True
         self._partitions.clear()
