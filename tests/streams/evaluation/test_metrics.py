@@ -17,6 +17,7 @@ from gapwatch.streams.evaluation.metrics.metric import ComputedSetMetric
 from gapwatch.streams.evaluation.metrics.registry import MetricRegistry, installed_metrics
 from gapwatch.streams.evaluation.metrics.router import MetricRouter, met_needs
 from gapwatch.streams.evaluation.metrics.use_case import MetricMetadata, MetricResult, UseCase
+from gapwatch.streams.evaluation.running.evaluated_function import evaluated
 from tests.gapwatch_command import gapwatch
 
 #: Section 6.3 of the design of Metric Bank.
@@ -163,3 +164,33 @@ def _computed(registry: MetricRegistry, name: str, examples: list[Example]) -> M
     metric = registry.get_metric(name)
     assert isinstance(metric, ComputedSetMetric)
     return metric.compute(examples)
+
+
+def test_scores_of_texts_are_those_of_their_libraries() -> None:
+    from rapidfuzz.distance import Levenshtein
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu import corpus_bleu, corpus_chrf
+
+    references = ["the cat sat on the mat", "a refund takes seven days", "we ship on mondays", "über 7 {Tage}"]
+    outputs = ["the cat is on the mat", "a refund takes five days", "we never ship", "{nicht über 7 Tage"]
+    given = [
+        Example(str(i), {"text": output}, reference={"answer": reference} if i else reference)
+        for i, (output, reference) in enumerate(zip(outputs, references, strict=True))
+    ]
+
+    def answer(text: str) -> Any:
+        return {"answer": text} if text.startswith("we") else text
+
+    run = evaluated("rag_qa", metrics=["rouge_l", "edit_similarity", "bleu", "chrf"])(answer).eval(given)
+
+    rouge = RougeScorer(["rougeL"])
+    pairs = list(zip(outputs, references, strict=True))
+    expected = {
+        "rouge_l": sum(rouge.score(reference, output)["rougeL"].fmeasure for output, reference in pairs) / 4,
+        "edit_similarity": sum(Levenshtein.normalized_similarity(*pair) for pair in pairs) / 4,
+        "bleu": corpus_bleu(outputs, [references]).score / 100,
+        "chrf": corpus_chrf(outputs, [references]).score / 100,
+    }
+    assert {one.metric_id: one.score for one in run.metric_results} == pytest.approx(expected, abs=1e-12)
+    assert run.outcomes["2"]["edit_similarity"]["score"] == pytest.approx(Levenshtein.normalized_similarity(*pairs[2]))
+    assert all(0 < value < 1 for value in expected.values())

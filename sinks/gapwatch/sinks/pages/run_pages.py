@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from gapwatch.sinks.issues.run_comparison import RunComparison, compare_runs
 from gapwatch.sinks.issues.run_outcomes import (
     TestOutcome,
@@ -80,14 +78,15 @@ def comparison_page(con: StoreReader, baseline: str, candidate: str) -> str:
     """
     found = compare_runs(read_run(con, baseline), read_run(con, candidate))
     one, other = found.baseline, found.candidate
-    low, high = found.interval
+    pairs = found.pairs
+    low, high = pairs.interval
     lines = [
         f"{other.run_id} ({other.model}) against {one.run_id} ({one.model}): {found.word}. {found.sentence}",
-        f"{found.n} tests in both: {len(found.both_pass)} pass in both, {len(found.both_fail)} fail in both, "
+        f"{pairs.n} tests in both: {len(found.both_pass)} pass in both, {len(found.both_fail)} fail in both, "
         f"{len(found.better)} better, {len(found.worse)} worse.",
     ]
-    if not math.isnan(found.difference):
-        lines.append(f"Difference of the pass rates {found.difference:+.1%}, 95 % interval {low:+.1%} to {high:+.1%}.")
+    if pairs.n:
+        lines.append(f"Difference of the pass rates {pairs.difference:+.1%}, 95 % interval {low:+.1%} to {high:+.1%}.")
     if found.left_out:
         lines.append(f"{len(found.left_out)} tests are left out: in one run alone, undecided, or changed in between.")
     said = "".join(f"<p>{cell(line)}</p>" for line in lines)

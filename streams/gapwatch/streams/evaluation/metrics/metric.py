@@ -29,6 +29,7 @@ class ClaimMetric:
         reports: Score of a run: share of examples that pass, share that fail, or mean of the values.
         on: The evaluated function (`app`), or the tools that it calls (`tools`).
         direction: Direction as a portfolio writes it, for claims that do not say it; None for others.
+        library: Importable name of the library that computes it, of the extra `text`; None for none.
     """
 
     metadata: MetricMetadata
@@ -37,6 +38,7 @@ class ClaimMetric:
     reports: Literal["pass_rate", "failure_rate", "mean"] = "pass_rate"
     on: Literal["app", "tools"] = "app"
     direction: Mapping[str, Any] | None = None
+    library: str | None = None
 
     @property
     def is_judge(self) -> bool:
@@ -98,10 +100,12 @@ class ComputedSetMetric:
     Attributes:
         metadata: Description.
         function: Returns the score and its details over the examples.
+        library: Importable name of the library that computes it, of the extra `text`; None for none.
     """
 
     metadata: MetricMetadata
     function: Callable[[Sequence[Example]], tuple[float | None, Mapping[str, Any]]]
+    library: str | None = None
 
     def compute(self, examples: Sequence[Example]) -> MetricResult:
         """Return the result over the examples."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from gapwatch.scorers.errors import UsageError
 from gapwatch.streams.evaluation.metrics.metric import EvaluationMetric
@@ -87,6 +88,8 @@ def met_needs(chosen: Sequence[EvaluationMetric], has: frozenset[str], has_model
         missing = [need for need in metric.metadata.needs if need not in has]
         if missing:
             left_out[metric.metadata.id] = _missing_words(missing)
+        elif (library := getattr(metric, "library", None)) is not None and find_spec(library) is None:
+            left_out[metric.metadata.id] = f"{library} is not installed: pip install 'gapwatch[text]'"
         elif metric.metadata.metric_type == "llm_judge" and not has_model:
             left_out[metric.metadata.id] = "no model is set; call gapwatch.eval.set_llm_client, or give llm in the file"
         else:

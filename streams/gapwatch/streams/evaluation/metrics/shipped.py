@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gapwatch.streams.evaluation.metrics.classification import CLASSIFICATION
 from gapwatch.streams.evaluation.metrics.metric import PASSING_IS_BETTER, ClaimMetric, EvaluationMetric
+from gapwatch.streams.evaluation.metrics.text_scores import TEXT_SCORES
 from gapwatch.streams.evaluation.metrics.use_case import MetricMetadata
 
 _ANSWERS = ("chat", "rag_qa")
@@ -185,4 +186,6 @@ _PAIRWISE = ClaimMetric(
 )  # fmt: skip
 
 #: All metrics that come with Gapwatch.
-SHIPPED: tuple[EvaluationMetric, ...] = (*CLASSIFICATION, *_CHAT, *_RAG, *_TOOLS, _PAIRWISE, _LATENCY)
+SHIPPED: tuple[EvaluationMetric, ...] = (
+    *CLASSIFICATION, *_CHAT, *_RAG, *_TOOLS, *TEXT_SCORES, _PAIRWISE, _LATENCY,
+)  # fmt: skip

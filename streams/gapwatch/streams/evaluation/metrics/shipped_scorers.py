@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from gapwatch.scorers.scoring.python_scorer import REGISTRY, Scored, Span, as_scored
 from gapwatch.scorers.scoring.scorer_host import Failed, ScorerHost
-from gapwatch.streams.evaluation.metrics import python_scorers
+from gapwatch.streams.evaluation.metrics import python_scorers, text_scores
 
 
 class ShippedScorers(ScorerHost):
-    """Runs the functions of `python_scorers`, which neither hang nor crash, without a process of their own."""
+    """Runs the functions of `python_scorers` and `text_scores`, which do not hang, without a process of their own."""
 
     def __init__(self) -> None:
-        own = {name: one for name, one in REGISTRY.items() if one.function.__module__ == python_scorers.__name__}
+        modules = (python_scorers.__name__, text_scores.__name__)
+        own = {name: one for name, one in REGISTRY.items() if one.function.__module__ in modules}
         self._own = own
         self.scorers = {name: registered.fields for name, registered in own.items()}
 
