@@ -81,3 +81,15 @@ def test_a_law_that_is_known_to_a_million_million_units_does_not_overflow() -> N
     found = log_polya(parameters, counts)
 
     assert found[0, 0] == pytest.approx(sum(math.log(p) for p in each), rel=1e-6)
+
+
+def test_a_bucket_of_many_units_beside_one_of_few_warns_of_nothing() -> None:
+    parameters = np.array([[[1e-3, 1e-3]], [[9e8, 9e8]]])
+    counts = np.array([[[2.0, 40.0]], [[1.0, 0.0]]])
+
+    with np.errstate(all="raise"):
+        found = log_polya(parameters, counts)
+
+    for column in (0, 1):
+        alone = log_polya(parameters[..., [column]], counts[..., [column]])
+        assert alone[0, 0] == found[0, column]

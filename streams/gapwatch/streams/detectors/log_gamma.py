@@ -96,7 +96,7 @@ def log_polya(parameters: Floats, counts: Floats) -> Floats:
     for chosen, formula in ((is_few, _log_product), (~is_few, _log_ratio)):
         some = np.flatnonzero(chosen.any(axis=0))
         if len(some):
-            with np.errstate(over="ignore", invalid="ignore"):  # a product that is not chosen may overflow
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not chosen may overflow
                 values = formula(*(array[..., some] for array in (parameters, counts, total, units)))
             result[:, some] = np.where(chosen[:, some], values, result[:, some])
     return result
