@@ -91,14 +91,11 @@ def _why(one: TestOutcome) -> str:
     return f"{told['judge']}: {told['justification'] or told['reason'] or ''}"
 
 
-def comparison_markdown(found: RunComparison) -> str:
-    """Return the report of a comparison: by tag, and each test that changed."""
-    one, other = found.baseline, found.candidate
+def comparison_sentences(found: RunComparison) -> list[str]:
+    """Return what a comparison says after its word, one sentence a line."""
     pairs = found.pairs
     low, high = pairs.interval
     parts = [
-        f"# {other.run_id} ({other.model}) against {one.run_id} ({one.model})\n",
-        f"{other.model}: **{found.word}**. {found.sentence}",
         f"{pairs.n} tests in both: {len(found.both_pass)} pass in both, {len(found.both_fail)} fail in both, "
         f"{len(found.better)} better, {len(found.worse)} worse.",
     ]
@@ -108,7 +105,18 @@ def comparison_markdown(found: RunComparison) -> str:
         parts.append(
             f"{len(found.left_out)} tests are left out: in one run alone, without a decision, or changed in between."
         )
-    parts.append("")
+    return parts
+
+
+def comparison_markdown(found: RunComparison) -> str:
+    """Return the report of a comparison: by tag, and each test that changed."""
+    one, other = found.baseline, found.candidate
+    parts = [
+        f"# {other.run_id} ({other.model}) against {one.run_id} ({one.model})\n",
+        f"{other.model}: **{found.word}**. {found.sentence}",
+        *comparison_sentences(found),
+        "",
+    ]
     outcomes = {**one.outcomes, **other.outcomes}
     changed = {**dict.fromkeys(found.better, "better"), **dict.fromkeys(found.worse, "worse")}
     groups: dict[str, list[str]] = {}

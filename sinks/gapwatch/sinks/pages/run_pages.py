@@ -12,7 +12,7 @@ from gapwatch.sinks.issues.run_outcomes import (
     read_run,
     tag_names,
 )
-from gapwatch.sinks.issues.run_report import run_sentences
+from gapwatch.sinks.issues.run_report import comparison_sentences, run_sentences
 from gapwatch.sinks.pages.layout import Html, badge, cell, named, page, page_link, section, share_cells, table
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -78,17 +78,8 @@ def comparison_page(con: StoreReader, baseline: str, candidate: str) -> str:
     """
     found = compare_runs(read_run(con, baseline), read_run(con, candidate))
     one, other = found.baseline, found.candidate
-    pairs = found.pairs
-    low, high = pairs.interval
-    lines = [
-        f"{other.run_id} ({other.model}) against {one.run_id} ({one.model}): {found.word}. {found.sentence}",
-        f"{pairs.n} tests in both: {len(found.both_pass)} pass in both, {len(found.both_fail)} fail in both, "
-        f"{len(found.better)} better, {len(found.worse)} worse.",
-    ]
-    if pairs.n:
-        lines.append(f"Difference of the pass rates {pairs.difference:+.1%}, 95 % interval {low:+.1%} to {high:+.1%}.")
-    if found.left_out:
-        lines.append(f"{len(found.left_out)} tests are left out: in one run alone, undecided, or changed in between.")
+    first = f"{other.run_id} ({other.model}) against {one.run_id} ({one.model}): {found.word}. {found.sentence}"
+    lines = [first, *comparison_sentences(found)]
     said = "".join(f"<p>{cell(line)}</p>" for line in lines)
     return page("comparison", [section("Two runs of tests", said), *_changed(found)])
 
