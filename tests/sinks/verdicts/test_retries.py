@@ -165,6 +165,8 @@ def test_an_ensemble_without_a_quorum_is_decided_by_the_retries(tmp_path):
     assert rows == [(name, "pass", "error", 2) for name in ("a", "b", "c", "ensemble")]
     assert query(path, COUNTS) == before
     assert imbalance_of(path) == 0
+    (latest,) = rates_of(path, "--latest")
+    assert (latest["judge"], latest["units"], latest["bad"], latest["errors"]) == ("ensemble", 2, 0, 0)
 
 
 def test_the_command_prints_what_it_asked(store):
@@ -189,3 +191,48 @@ def test_the_request_of_a_retried_verdict_is_rebuilt_from_its_row(store):
 
 def place_of_error(number):
     return f"traces.jsonl/0/{number}/0/faithful/mini"
+
+
+def rates_of(path: Path, *more: str) -> list[dict[str, Any]]:
+    ran = gapwatch("rates", "--store", path, "--format", "json", *more)
+    assert ran.status == 0, ran.err
+    return [{name: value for name, value in row.items() if name != "epoch"} for row in ran.json()]
+
+
+@pytest.mark.parametrize("per", ["hour", "all"])
+def test_latest_rates_are_the_usual_ones_until_there_is_a_retry(tmp_path, per):
+    portfolio = portfolio_of({**judged_metric(), "sample": {"rate": 0.5}})
+    path = scored_store(tmp_path, portfolio, [trace(n, spans=1 + n % 3) for n in range(60)])
+
+    def mixed(call: ChatCall) -> ChatReply | ModelFailure:
+        number = int(call.messages[1][1].split("Was order ")[1].split(" ")[0])
+        span = int(call.messages[1][1].split("placed? (")[1][0])
+        kind = (number + span) % 4
+        return refuses(call) if kind == 0 else verdict_reply(call, "Poor" if kind == 1 else "Good")
+
+    judge(path, portfolio, mixed)
+    (usual,) = rates_of(path, "--per", per)
+    assert min(usual["bad"], usual["errors"], usual["units"] - usual["bad"]) > 0
+    assert usual["effective_units"] is not None
+    (latest,) = rates_of(path, "--per", per, "--latest")
+    assert latest == {name: pytest.approx(v) if isinstance(v, float) else v for name, v in usual.items()}
+
+
+def test_latest_rates_count_new_verdicts_and_words_of_people_and_the_usual_ones_say_so(store):
+    (before,) = rates_of(store, "--per", "all")
+    assert (before["units"], before["bad"], before["errors"]) == (3, 0, 3)
+    retried(store, "reason=bad_request")
+    judge(store, PORTFOLIO, lambda call: verdict_reply(call, "Poor"))
+
+    assert rates_of(store, "--per", "all") == [before]
+    (latest,) = rates_of(store, "--per", "all", "--latest")
+    assert (latest["units"], latest["bad"], latest["errors"], latest["rate"]) == (6, 3, 0, 0.5)
+    assert latest["unknown_share"] == 0
+    assert "3 errors of judges were answered by `judge retry`" in gapwatch("rates", "--store", store).err
+    assert gapwatch("rates", "--store", store, "--latest").err == ""
+    assert gapwatch("rates", "--store", store, "--latest", "--by", "model").status == 2
+    row = query(store, "SELECT lane, source_offset FROM gaps WHERE outcome = 'pass' LIMIT 1")[0]
+    place = f"traces.jsonl/0/{row[1]}/0/faithful/mini"
+    said = gapwatch("override", place, "--store", store, "--outcome", "fail", "--why", "no", "--by", "ann")
+    assert said.status == 0, said.err
+    assert rates_of(store, "--per", "all", "--latest")[0]["bad"] == 4

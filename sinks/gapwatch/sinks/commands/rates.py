@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.printable import shown
 from gapwatch.scorers.slices.tables import SERIES
 from gapwatch.sinks.api.store_address import StorePlace
-from gapwatch.sinks.catalog.rate_breakdown import PERIODS, breakdown_sql
+from gapwatch.sinks.catalog.rate_breakdown import LATEST_UNITS, PERIODS, breakdown_sql
 from gapwatch.sinks.catalog.rate_interval import rates_sql
 from gapwatch.sinks.commands.options import (
     component_option,
@@ -57,31 +58,39 @@ _PERIODS = {**PERIODS, "all": None}
     help="Break rates down. component: one row a component, that with the worst metric first.",
 )  # fmt: skip
 @click.option("--ratios", is_flag=True, help="Show the ratio metrics of the portfolios instead.")
+@click.option(
+    "--latest", is_flag=True,
+    help="Count judged metrics by the latest verdicts: of `judge retry` and of people, where there are such.",
+)  # fmt: skip
 @lane_option
 @format_option
 def rates_command(
     store: StorePlace, component: str | None, metric: str | None, since: str | None, per: str, by: str | None,
-    ratios: bool,
-    lane: str | None, form: str,
+    ratios: bool, latest: bool, lane: str | None, form: str,
 ) -> None:  # fmt: skip
     """Show failure rates: the share of traces in which a metric fails, with a 95 % confidence interval.
 
     Rates are estimates for all traces of the pipeline, whatever share of them was evaluated. `effective` is the
     effective sample size: the size of a simple random sample of the same precision. `undecided` is the share of
     traces that no rate counts: the metric could not decide them, or a judge or scorer failed (`errors`).
+
+    A trace is counted once, when it is first decided: an error of an outage stays one after `judge retry`. Alerts and
+    /metrics read the same counts. --latest counts the rows of judged metrics that are stored, by their latest verdicts.
     """
     # Imported here: --help answers without loading DuckDB.
     from gapwatch.sinks.reading.json_values import write_json
     from gapwatch.sinks.reading.known_names import check_names
     from gapwatch.sinks.reading.query_answer import ask
 
+    if latest and (ratios or by is not None):
+        raise UsageError("--latest is not possible with --by or --ratios")
     if ratios:
         where, values = matching("bucket", None, None, since, lane)
         with reading(store) as con:
             check_names(con, component=component, metric=metric, lane=lane)
             _show_ratios(_ratios(con, component, metric, _PERIODS[per], where, values), per, form)
         return
-    if by is not None or per == "week":
+    if by is not None or (per == "week" and not latest):
         where, values = matching("bucket", component, metric, since, lane)
         with reading(store) as con:
             _show_breakdown(ask(con, breakdown_sql(by, per, where), values), by, per, form)
@@ -92,7 +101,8 @@ def rates_command(
         groups += f", {period} AS {per}"
         order.append(f"{per} NULLS FIRST")
     where, values = matching("bucket", component, metric, since, lane)
-    sql = f"SELECT * FROM ({rates_sql(groups, where)}) ORDER BY {', '.join(order)}"
+    source = LATEST_UNITS if latest else "ticks"
+    sql = f"SELECT * FROM ({rates_sql(groups, where, source)}) ORDER BY {', '.join(order)}"
     with reading(store) as con:
         check_names(con, component=component, metric=metric, lane=lane)
         if form == "json":
@@ -100,6 +110,19 @@ def rates_command(
             write_json(ask(con, sql, values), sys.stdout.buffer)
         else:
             _print_rates(con, sql, values, per)
+            if not latest:
+                _note_retries(con)
+
+
+def _note_retries(con: StoreReader) -> None:
+    """Say that judges have answered again what the table counts as errors."""
+    from gapwatch.scorers.judges.ensemble import ENSEMBLE
+    from gapwatch.sinks.reading.query_answer import ask
+    from gapwatch.sinks.verdicts.retries import RETRIED
+
+    again = ask(con, f"""SELECT count(*) AS n FROM overrides WHERE "by" = '{RETRIED}' AND judge <> '{ENSEMBLE}'""")
+    if n := again.objects()[0]["n"]:
+        print_note(f"{n:,} errors of judges were answered by `judge retry`; --latest counts the new verdicts")
 
 
 def _ratios(

@@ -133,6 +133,11 @@ class JudgeSettings(_Written):
         return found
 
 
+def vendor_of(model: str) -> str:
+    """Return the vendor of a model, the part of its name before the slash; empty without one."""
+    return model.partition("/")[0] if "/" in model else ""
+
+
 def load_judge_settings(path: Path) -> JudgeSettings:
     """Read the settings.
 

@@ -16,6 +16,7 @@ from gapwatch.scorers.judges.prompt import request_bytes
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.sinks.store.store import Store
+from gapwatch.streams.judges.audit.estimating import JudgeEstimate, estimate_judges
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.workers.judge_start import judge_store
@@ -223,3 +224,29 @@ def test_several_items_are_refused_with_several_judges() -> None:
     metric["claim"]["judges"] = [{"model": "a/m"}, {"model": "b/m"}]
     with pytest.raises(UsageError, match="several judges are for independent answers"):
         portfolio_of(metric)
+
+
+def test_an_estimate_counts_calls_of_several_items_by_traffic_and_single_ones_of_a_batch(tmp_path: Path) -> None:
+    traces = [trace(i, output=f"Order {i}.") for i in range(10)]
+    (tmp_path / "traces.jsonl").write_text("".join(orjson.dumps(one).decode() + "\n" for one in traces))
+
+    def estimate(items: int, per_day: int | None, **provider: Any) -> JudgeEstimate:
+        volume = {} if per_day is None else {"volume": {"traces_per_day": per_day}}
+        written = settings(provider=provider, prices=priced(PRICE))
+        (one,) = estimate_judges(portfolio_of_items(items, **volume), [tmp_path / "traces.jsonl"], written)
+        return one
+
+    single, full = estimate(1, None), estimate(4, None)
+    assert (single.items_per_call, single.calls_per_trace) == (1, 1)
+    assert (full.items_per_call, full.calls_per_trace) == (4, 0.25)
+    assert full.prompt_tokens < 4 * single.prompt_tokens
+    assert full.usd_per_call == pytest.approx(full.prompt_tokens * 1e-6 + 4 * 200 * 4e-6)
+    assert full.worst_usd_per_call is not None and full.worst_usd_per_call > 4 * 1_000 * 4e-6
+    # 2 a second, half a second: N is Poisson with mean 1, so P(N >= 1, 2, 3) = 0.63212, 0.26424, 0.08030.
+    busy, quiet = estimate(4, 172_800), estimate(4, 10)
+    assert busy.items_per_call == pytest.approx(1.97666, abs=1e-5)
+    assert busy.calls_per_week == pytest.approx(7 * 172_800 / busy.items_per_call)
+    assert 1 < quiet.items_per_call < 1.001
+    batch = estimate(4, 172_800, mode="batch")
+    assert (batch.items_per_call, batch.prompt_tokens) == (1, pytest.approx(quiet.prompt_tokens, rel=1e-3))
+    assert batch.usd_per_week == pytest.approx(7 * 172_800 * (batch.prompt_tokens * 1e-6 + 200 * 4e-6) / 2)

@@ -30,7 +30,7 @@ from gapwatch.streams.judges.calls.wallet import Wallet
 from gapwatch.streams.judges.calls.window import OverWindow, fits_window, fitted_call, window_of
 from gapwatch.streams.judges.models.model_maker import ModelMaker
 from gapwatch.streams.judges.secret import key_name
-from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.settings import JudgeSettings, vendor_of
 
 OBSERVED_CHARACTERS = 300
 #: Names of the parameter that limits the tokens of a reply.
@@ -91,7 +91,7 @@ def judge_questions(terms: Iterable[JudgeTerms], settings: JudgeSettings) -> dic
                 params = sent_parameters(judge, settings.max_output_tokens)
                 limit = next((params[n] for n in _OUTPUT_LIMITS if isinstance(params.get(n), int)), None)
                 most = limit if isinstance(limit, int) else settings.max_output_tokens
-                provider = settings.provider(_vendor(judge.model))
+                provider = settings.provider(vendor_of(judge.model))
                 share = 1 - provider.batch_discount if provider.mode == "batch" else 1.0
                 usd = [token * share for token in one.price(judge.model)]
                 price = CallPrice(portfolio.portfolio, metric.name, usd[0], usd[1], most)
@@ -138,7 +138,7 @@ class Judging:
         more = judge_questions(terms, self._settings)
         most = dict(self._most_items)
         for question in more.values():
-            lane = self._settings.lane(_vendor(question.judge.model))
+            lane = self._settings.lane(vendor_of(question.judge.model))
             most[lane] = max(most.get(lane, 1), question.prompt.items_per_call)
         self.questions, self._most_items = {**self.questions, **more}, most
 
@@ -154,7 +154,7 @@ class Judging:
             lane: A lane of `JudgeSettings.lane`; None: any lane.
         """
         question = self.questions.get(request.question)
-        return question is not None and lane in (None, self._settings.lane(_vendor(question.judge.model)))
+        return question is not None and lane in (None, self._settings.lane(vendor_of(question.judge.model)))
 
     def outages(self) -> list[str]:
         """Return the present outages of all providers, in words."""
@@ -294,7 +294,7 @@ class Judging:
     ) -> tuple[ChatCall, int | None]:
         """Return the call of a request, cut to the window of its model, and the characters to which it was cut."""
         model, settings = question.judge.model, self._settings
-        seconds = settings.provider(_vendor(model)).timeout_seconds
+        seconds = settings.provider(vendor_of(model)).timeout_seconds
         return fitted_call(
             lambda most, given: question.prompt.call(model, question.params, given, nonce, seconds, most),
             inputs, question.price.most_output_tokens, lambda size: window_of(settings, model, size),
@@ -317,7 +317,7 @@ class Judging:
         return reply, answer
 
     def _provider(self, model: str) -> Provider:
-        vendor = _vendor(model)
+        vendor = vendor_of(model)
         found = self.providers.get(vendor)
         if found is None:
             settings = self._settings.provider(vendor)
@@ -348,10 +348,6 @@ def _nonces() -> Iterator[str]:
     while True:
         drawn = secrets.token_hex(128 * NONCE_DIGITS)
         yield from (drawn[i : i + NONCE_DIGITS] for i in range(0, len(drawn), NONCE_DIGITS))
-
-
-def _vendor(model: str) -> str:
-    return model.partition("/")[0] if "/" in model else ""
 
 
 def _question_sha(prompt: JudgePrompt, judge: Judge, params: Mapping[str, object]) -> str:

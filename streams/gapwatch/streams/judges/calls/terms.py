@@ -9,7 +9,7 @@ from gapwatch.scorers.errors import UsageError
 from gapwatch.scorers.portfolio.claim import JudgedClaim
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.verdicts.budget_leases import Caps
-from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.settings import JudgeSettings, vendor_of
 
 #: US dollars per token, input and output.
 TokenPrice = tuple[float, float]
@@ -102,7 +102,7 @@ def price_of(model: str, settings: JudgeSettings) -> TokenPrice | None:
     Raises:
         UsageError: The settings lack the model's provider.
     """
-    provider = settings.provider(model.partition("/")[0] if "/" in model else "")
+    provider = settings.provider(vendor_of(model))
     written = settings.prices.get(model) or settings.prices.get("*")
     if written is not None:
         return written.input / 1e6, written.output / 1e6

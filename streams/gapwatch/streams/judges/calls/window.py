@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from gapwatch.scorers.judges.canonical import canonical_value
 from gapwatch.scorers.judges.chat_model import ChatCall
 from gapwatch.streams.judges.calls.tokens import count_tokens
-from gapwatch.streams.judges.settings import JudgeSettings
+from gapwatch.streams.judges.settings import JudgeSettings, vendor_of
 
 #: Bytes of a request that every model takes; for smaller ones litellm's list is not loaded.
 SMALL_BYTES = 8_000
@@ -34,7 +34,7 @@ def window_of(settings: JudgeSettings, model: str, size: int) -> int | None:
     written = settings.context_tokens.get(model)
     if written is not None:
         return written
-    vendor = model.partition("/")[0] if "/" in model else ""
+    vendor = vendor_of(model)
     if size <= SMALL_BYTES or settings.provider(vendor).adapter != "litellm":
         return None
     from gapwatch.streams.judges.models.quiet_litellm import load_litellm
