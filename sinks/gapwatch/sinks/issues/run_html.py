@@ -7,6 +7,7 @@ from html import escape
 
 from gapwatch.sinks.issues.run_outcomes import TestOutcome, TestRun, domain_names, issue_names, tag_names
 from gapwatch.sinks.issues.run_report import run_sentences
+from gapwatch.sinks.issues.side_by_side import domain_table
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -18,25 +19,43 @@ td.n { text-align: right; font-variant-numeric: tabular-nums; }
 @media (prefers-color-scheme: dark) { .pass { color: #4cc36f; } .fail { color: #ff7b72; } .error { color: #d9a441; } }
 .bar { background: #8883; height: .6rem; width: 10rem; display: inline-block; }
 .bar i { background: #157f3b; height: 100%; display: block; }
+.wide { overflow-x: auto; }
 details { margin: .4rem 0; } pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; }
 """
 
 
-def run_html(run: TestRun) -> str:
-    """Return the page: the sentences first, rates by domain, issue and tag, then each test with all verdicts."""
+def runs_html(runs: Sequence[TestRun]) -> str:
+    """Return the page of one or more runs.
+
+    Several runs begin with the pass rate of each domain by model. Each run: its sentences, rates by domain, issue and
+    tag, then each test with all verdicts.
+    """
+    title = f"Run {runs[0].run_id}" if len(runs) == 1 else f"{len(runs)} runs side by side"
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
-        f"<title>Run {escape(run.run_id)}</title><style>{_STYLE}</style><h1>Run {escape(run.run_id)}</h1>",
-        *(f"<p>{escape(line)}</p>" for line in run_sentences(run)),
-        f"<p>Started {escape(str(run.at))} UTC by {escape(run.author)}.</p>",
+        f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>",
     ]
+    if len(runs) > 1:
+        titles, rows = domain_table(runs)
+        head = "".join(f"<th>{escape(one)}" for one in titles)
+        cells = "".join(
+            f"<tr><td>{escape(name)}" + "".join(f"<td class='n'>{escape(one)}" for one in row) for name, *row in rows
+        )
+        parts.append(f"<div class='wide'><table><tr>{head}{cells}</table></div>")
+    for run in runs:
+        parts += _run(run, headed=len(runs) > 1)
+    return "".join(parts) + "</html>\n"
+
+
+def _run(run: TestRun, headed: bool) -> list[str]:
+    parts = [f"<h2>{escape(run.model)}, run {escape(run.run_id)}</h2>"] if headed else []
+    parts += [f"<p>{escape(line)}</p>" for line in run_sentences(run)]
+    parts.append(f"<p>Started {escape(str(run.at))} UTC by {escape(run.author)}.</p>")
     for title, names in (("Domain", domain_names), ("Issue", issue_names), ("Tag", tag_names)):
         groups = run.by(names)
         if groups and set(groups) != {"-"}:
             parts.append(_rates(run, title, groups.items()))
-    parts.append("<h2>Tests</h2>")
-    parts += [_test(one) for one in run.outcomes.values()]
-    return "".join(parts) + "</html>\n"
+    return [*parts, "<h2>Tests</h2>", *map(_test, run.outcomes.values())]
 
 
 def _rates(run: TestRun, title: str, groups: Iterable[tuple[str, Sequence[TestOutcome]]]) -> str:

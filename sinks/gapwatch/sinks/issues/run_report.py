@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from gapwatch.scorers.judges.agreement import Estimate
 from gapwatch.sinks.issues.run_comparison import RunComparison
 from gapwatch.sinks.issues.run_outcomes import TestOutcome, TestRun, domain_names, issue_names, tag_names
+from gapwatch.sinks.issues.side_by_side import domain_table
 
 _WORDS = 160
 
@@ -69,6 +70,15 @@ def run_markdown(run: TestRun) -> str:
     ]  # fmt: skip
     parts.append(_table(("test", "issue", "outcome", "mean", "why"), rows))
     return "\n".join(parts) + "\n"
+
+
+def runs_markdown(runs: Sequence[TestRun]) -> str:
+    """Return several runs side by side: the pass rate of each domain by model, then what each run says first."""
+    titles, rows = domain_table(runs)
+    parts = [f"# {len(runs)} runs side by side\n", _table(titles, rows)]
+    for run in runs:
+        parts += [f"## {run.model}, run {run.run_id}\n", *run_sentences(run), ""]
+    return "\n".join(parts)
 
 
 def _rate_cells(run: TestRun, some: Sequence[TestOutcome]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from gapwatch.sinks.issues.run_outcomes import (
     tag_names,
 )
 from gapwatch.sinks.issues.run_report import comparison_sentences, run_sentences
+from gapwatch.sinks.issues.side_by_side import domain_table
 from gapwatch.sinks.pages.layout import Html, badge, cell, named, page, page_link, section, share_cells, table
 from gapwatch.sinks.store.store_reader import StoreReader
 
@@ -43,10 +44,8 @@ def runs_page(con: StoreReader) -> str:
     ]  # fmt: skip
     if len(runs) > 1:
         parts.append(section("Compare two runs", _compare_form(runs)))
-        names = sorted({name for run in runs[:8] for name in run.by(domain_names)})
-        shown = [(run, run.by(domain_names)) for run in reversed(runs[:8])]
-        cells = [[name, *(share_cells(run.rate(by.get(name, [])))[0] for run, by in shown)] for name in names]
-        titles = ("domain", *(f"#{run.model} · {run.run_id}" for run, _ in shown))
+        (first, *models), cells = domain_table(runs[7::-1])
+        titles = (first, *(f"#{one}" for one in models))
         parts.append(section("By domain and model", table(titles, cells, "no runs yet")))
     return page("runs", parts)
 

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
 def configured(folder: Path, url: str, judges: tuple[str, ...] = JUDGES, **more: Any) -> Path:
     path = folder / "tests.yaml"
     written = {"judges": [{"base_url": url, "model": name} for name in judges], **more}
-    if "entrypoint" not in more:
+    if not {"entrypoint", "models"} & set(more):
         written["model"] = {"base_url": url, "model": "llama3.1:8b"}
     path.write_text(yaml.safe_dump(written))
     return path
@@ -79,6 +79,51 @@ def test_the_recorded_run_of_grafite_comes_out_as_it_was(store: Path, tmp_path: 
     gapwatch("test", "report", "again", "--html", page, "--store", store)
     text = page.read_text()
     assert text.count("<details>") == 20 and "<script" not in text and "http" not in text.split("<h2>Tests")[0]
+
+
+def test_several_models_are_run_side_by_side_by_domain(store: Path, tmp_path: Path) -> None:
+    few(store, 4)
+    gapwatch("issue", "set", "i-1", "--domain", "Math", "--store", store, "--by", "ann")
+    more = [Issue("i-2", "Cities", "", "open", "Facts", (), 3, "right", "", "ann")]
+    asked = ({"role": "user", "content": "Where?"},)
+    lines = [
+        {"issue": more[0].row()},
+        {"test": IssueTest("t-9", "i-2", asked, None, None, None, "", True, "ann").row()},
+    ]
+    (tmp_path / "more.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gapwatch("issue", "import", tmp_path / "more.jsonl", "--store", store, "--by", "ann")
+
+    def answer(model: str, messages: list[dict[str, str]]) -> tuple[int, str]:
+        text = messages[-1]["content"]
+        if model != "j1":
+            return 200, f"{model} says {'nothing' if model == 'small:1b' and text != 'Where?' else 'it'}"
+        return 200, verdict(messages, 0 if "says nothing" in text else 1, "as it is")
+
+    with serving(answer) as (url, calls):
+        models = [{"base_url": url, "model": name} for name in ("small:1b", "large:70b")]
+        path = configured(tmp_path, url, ("j1",), model=None, models=models, gate=0.9)
+        said = run(path, store, "--name", "both")
+        again = run(path, store, "--name", "both")
+    assert (calls["small:1b"], calls["large:70b"], calls["j1"]) == (5, 5, 10)
+    assert (said.status, again.status) == (1, 1)
+    assert "pass rate 20.0% of 5 tests of small:1b" in said.err
+    table = [
+        "| domain | small:1b | large:70b |",
+        "| --- | --- | --- |",
+        "| Total (5) | 20.0% (1/5) | 100.0% (5/5) |",
+        "| Facts (1) | 100.0% (1/1) | 100.0% (1/1) |",
+        "| Math (4) | 0.0% (0/4) | 100.0% (4/4) |",
+    ]
+    assert "\n".join(table) in said.out
+    names = ("both-small-1b", "both-large-70b")
+    assert gapwatch("test", "report", *names, "--store", store).out == said.out
+    page = tmp_path / "r.html"
+    gapwatch("test", "report", *names, "--html", page, "--store", store)
+    text = page.read_text()
+    assert text.count("<details>") == 10 and "<td>Math (4)<td class='n'>0.0% (0/4)<td class='n'>100.0% (4/4)" in text
+    written = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**written, "models": [models[0], models[0]]}))
+    assert "two models have one name" in run(path, store).err
 
 
 def test_a_killed_run_goes_on_and_asks_nothing_twice(store: Path, tmp_path: Path) -> None:

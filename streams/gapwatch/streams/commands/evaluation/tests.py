@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,10 @@ from gapwatch.sinks.api.store_address import StorePlace
 from gapwatch.sinks.commands.issue_options import append_records, author, by_option, make_store
 from gapwatch.sinks.commands.options import format_option, reading, store_option
 from gapwatch.sinks.reading.terminal_table import Column, print_note, print_table
+
+if TYPE_CHECKING:
+    from gapwatch.sinks.issues.run_outcomes import TestRun
+    from gapwatch.streams.evaluation.testing.run_config import TestRunConfig
 
 
 @click.group("test")
@@ -32,21 +37,40 @@ def run_tests_command(config: Path, store: StorePlace, name: str | None, quiet: 
     rate is below the gate of CONFIG. 2: CONFIG is refused, or no test is chosen.
     """
     # Imported here: --help answers without loading DuckDB.
-    import asyncio
-
-    from gapwatch.scorers.errors import JobError, UsageError
-    from gapwatch.sinks.issues.issue_query import chosen_tests
-    from gapwatch.sinks.issues.records import as_json, now_text
-    from gapwatch.sinks.issues.run_outcomes import list_runs, read_run
-    from gapwatch.sinks.issues.run_report import run_markdown
-    from gapwatch.streams.evaluation.reports.progress import ExampleProgress
-    from gapwatch.streams.evaluation.running.llm_client import judge_name
+    from gapwatch.scorers.errors import JobError
+    from gapwatch.sinks.issues.records import now_text
+    from gapwatch.sinks.issues.run_report import run_markdown, runs_markdown
     from gapwatch.streams.evaluation.testing.run_config import load_test_config
-    from gapwatch.streams.evaluation.testing.tests_run import run_tests
 
     written = load_test_config(config)
-    run_id, target = name or f"run-{now_text()}", written.target()
+    began = name or f"run-{now_text()}"
     make_store(store)
+    runs = [_run(f"{began}{end}", one, config, store, quiet, author(by)) for end, one in written.each()]
+    if not quiet:
+        sys.stdout.write(run_markdown(runs[0]) if len(runs) == 1 else runs_markdown(runs))
+    for run in runs:
+        rate = run.rate()
+        if written.gate is not None and not rate.value >= written.gate:
+            sys.stdout.flush()
+            raise JobError(
+                f"the gate is missed: pass rate {rate.value:.1%} of {rate.n} tests of {run.model}, {written.gate:.1%} "
+                "needed"
+            )
+
+
+def _run(run_id: str, written: TestRunConfig, config: Path, store: StorePlace, quiet: bool, by: str) -> TestRun:
+    """Begin a run, or go on with it, and return it."""
+    import asyncio
+
+    from gapwatch.scorers.errors import UsageError
+    from gapwatch.sinks.issues.issue_query import chosen_tests
+    from gapwatch.sinks.issues.records import as_json
+    from gapwatch.sinks.issues.run_outcomes import list_runs, read_run
+    from gapwatch.streams.evaluation.reports.progress import ExampleProgress
+    from gapwatch.streams.evaluation.running.llm_client import judge_name
+    from gapwatch.streams.evaluation.testing.tests_run import run_tests
+
+    target = written.target()
     with reading(store) as con:
         tests = chosen_tests(con, written.choice)
         begun = next((run for run in list_runs(con) if run.run_id == run_id), None)
@@ -61,42 +85,39 @@ def run_tests_command(config: Path, store: StorePlace, name: str | None, quiet: 
         row = {
             "run_id": run_id, "model": target, "judges": as_json([judge_name(j.client()) for j in written.judges]),
             "tests": as_json([test.test_id for _, test in tests]), "settings": as_json({"params": written.params}),
-            "by": author(by),
+            "by": by,
         }  # fmt: skip
         append_records(store, {"test_runs": [row]})
     left = [(issue, test) for issue, test in tests if test.test_id not in done]
     with ExampleProgress(len(left), enabled=not quiet) as progress:
         asyncio.run(run_tests(run_id, written, config, left, partial(append_records, store), progress.update))
     with reading(store) as con:
-        run = read_run(con, run_id)
-    if not quiet:
-        sys.stdout.write(run_markdown(run))
-    rate = run.rate()
-    if written.gate is not None and not rate.value >= written.gate:
-        sys.stdout.flush()
-        raise JobError(f"the gate is missed: pass rate {rate.value:.1%} of {rate.n} tests, {written.gate:.1%} needed")
+        return read_run(con, run_id)
 
 
 @test_command.command("report")
-@click.argument("run", metavar="RUN", default="last")
+@click.argument("names", metavar="RUN...", nargs=-1)
 @store_option
 @click.option(
     "--html", default=None, type=click.Path(path_type=Path), metavar="FILE", help="Write one HTML file instead."
 )
-def report_command(run: str, store: StorePlace, html: Path | None) -> None:
-    """Print the report of RUN: pass rates by domain, issue and tag, and each test with its justification."""
+def report_command(names: tuple[str, ...], store: StorePlace, html: Path | None) -> None:
+    """Print the report of RUN: pass rates by domain, issue and tag, and each test with its justification.
+
+    Of several runs it shows the pass rate of each domain by model, side by side. Without RUN: the last one.
+    """
     from gapwatch.scorers.errors import UsageError
-    from gapwatch.sinks.issues.run_html import run_html
+    from gapwatch.sinks.issues.run_html import runs_html
     from gapwatch.sinks.issues.run_outcomes import read_run
-    from gapwatch.sinks.issues.run_report import run_markdown
+    from gapwatch.sinks.issues.run_report import run_markdown, runs_markdown
 
     with reading(store) as con:
-        found = read_run(con, run)
+        found = [read_run(con, name) for name in names or ("last",)]
     if html is None:
-        sys.stdout.write(run_markdown(found))
+        sys.stdout.write(run_markdown(found[0]) if len(found) == 1 else runs_markdown(found))
         return
     try:
-        html.write_text(run_html(found), encoding="utf-8")
+        html.write_text(runs_html(found), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{html} cannot be written: {error.strerror}") from error
     click.echo(f"wrote {html}")
@@ -112,6 +133,7 @@ def trend_command(store: StorePlace, model: str | None, by_domain: bool, form: s
     import orjson
 
     from gapwatch.sinks.issues.run_outcomes import domain_names, list_runs, read_run
+    from gapwatch.sinks.issues.side_by_side import domain_table
 
     with reading(store) as con:
         runs = [read_run(con, one.run_id) for one in list_runs(con) if model in (None, one.model)]
@@ -128,19 +150,15 @@ def trend_command(store: StorePlace, model: str | None, by_domain: bool, form: s
         print_note("no runs")
         return
     if by_domain:
-        names = sorted({name for run in runs for name in run.by(domain_names)})
-        columns = [Column("domain", whole=True), *(Column(f"{run.model}  {run.run_id}", right=True) for run in runs)]
-        groups = [run.by(domain_names) for run in runs]
-        cells = [[name, *(_counted(r, g.get(name, [])) for r, g in zip(runs, groups, strict=True))] for name in names]
-        print_table(columns, cells)
+        titles, cells = domain_table(runs)
+        print_table([Column(titles[0], whole=True), *(Column(one, right=True) for one in titles[1:])], cells)
         return
     rows = []
     for run in runs:
         rate = run.rate()
         interval = f"{rate.lower:.1%} to {rate.upper:.1%}" if rate.n else ""
         rows.append([run.run_id, run.model, run.at, _counted(run, list(run.outcomes.values())), interval])
-    titles = ("run", "model", "at")
-    print_table([*map(Column, titles), Column("pass rate", right=True), Column("95 % interval")], rows)
+    print_table([*map(Column, ("run", "model", "at")), Column("pass rate", right=True), Column("95 % interval")], rows)
 
 
 @test_command.command("override")

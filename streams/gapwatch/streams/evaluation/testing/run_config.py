@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class TestRunConfig(WrittenSettings):
 
     Attributes:
         model: Model under test, behind an OpenAI-compatible address.
+        models: Several models under test, instead of one: a run each.
         params: Parameters of its calls, such as `temperature`.
         entrypoint: Function under test, instead of a model.
         judges: Models that judge, each with another name.
@@ -53,6 +55,7 @@ class TestRunConfig(WrittenSettings):
     __test__ = False
 
     model: ModelEndpoint | None = None
+    models: tuple[ModelEndpoint, ...] = ()
     params: dict[str, Any] = Field(default_factory=dict)
     entrypoint: Entrypoint | None = None
     judges: tuple[ModelEndpoint, ...] = Field(min_length=1)
@@ -63,8 +66,11 @@ class TestRunConfig(WrittenSettings):
 
     @model_validator(mode="after")
     def _check(self) -> TestRunConfig:
-        if (self.model is None) == (self.entrypoint is None):
-            raise ValueError("write either `model` or `entrypoint`: what is tested")
+        if sum((self.model is not None, bool(self.models), self.entrypoint is not None)) != 1:
+            raise ValueError("write one of `model`, `models` and `entrypoint`: what is tested")
+        tested = [f"{model.vendor}/{model.model}" for model in self.models]
+        if len(set(tested)) < len(tested):
+            raise ValueError("two models have one name; give one another `vendor`")
         names = [f"{judge.vendor}/{judge.model}" for judge in self.judges]
         if len(set(names)) < len(names):
             raise ValueError("two judges have one name; give one another `vendor`")
@@ -75,6 +81,15 @@ class TestRunConfig(WrittenSettings):
         """Return the choice of tests."""
         written = self.choose
         return Choice(written.issues, written.tests, written.tags, written.domains)
+
+    def each(self) -> list[tuple[str, TestRunConfig]]:
+        """Return the configuration of each run, with the end of its id: the name of its model if there are several."""
+        if not self.models:
+            return [("", self)]
+        return [
+            (f"-{re.sub('[^A-Za-z0-9.]+', '-', model.model)}", self.model_copy(update={"model": model, "models": ()}))
+            for model in self.models
+        ]
 
     def tested(self, config: Path) -> TestedModel:
         """Return what is tested; in the event loop of the run.
