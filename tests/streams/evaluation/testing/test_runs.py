@@ -233,7 +233,7 @@ def test_a_configuration_with_a_mistake_is_refused(store: Path, tmp_path: Path) 
     few(store, 1)
     for written, told in (
         ({"judges": []}, "judges"),
-        ({"judges": [{"base_url": "u", "model": "a"}]}, "either `model` or `entrypoint`"),
+        ({"judges": [{"base_url": "u", "model": "a"}]}, "write one of `model`, `models` and `entrypoint`"),
         ({"judges": [{"base_url": "u", "model": "a"}] * 2, "model": {"base_url": "u", "model": "m"}}, "one name"),
         ({"judges": [{"base_url": "u", "model": "a"}], "model": {"base_url": "u", "model": "m"}, "tags": []}, "tags"),
     ):

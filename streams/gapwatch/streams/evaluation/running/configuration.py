@@ -160,7 +160,12 @@ def read_configuration(path: Path, model: type[Configuration]) -> Configuration:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False)]
+        problems = [
+            ": ".join(
+                part for part in (".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")) if part
+            )
+            for one in error.errors(include_input=False)
+        ]
         raise UsageError(f"{path}: {'; '.join(problems)}; the keys are {', '.join(model.model_fields)}") from None
 
 
