@@ -139,3 +139,26 @@ def test_a_store_of_an_evaluation_with_references_answers_every_reader(tmp_path:
     for words in (["rates", "--ratios"], ["alerts", "--watched"], ["ledger"], ["gaps"], ["judge", "agreement"]):
         read_again = gapwatch(*words, "--store", store)
         assert (read_again.status, "offline evaluation" in read_again.err) == (0, False), (words, read_again.err)
+
+
+def test_examples_come_from_a_query_over_a_store(tmp_path: Path) -> None:
+    store, found, first = tmp_path / "s.duckdb", tmp_path / "run.json", _config(tmp_path, "classification", gate={})
+    assert gapwatch("eval", first, "--store", store, "--quiet").status == 0
+    query = """SELECT split_part(trace_id, ':', 2) AS id, 'refund ' || min(trace_id) AS text, 'billing' AS reference
+        FROM gaps GROUP BY 1 ORDER BY id LIMIT 3"""
+
+    ran = gapwatch("eval", first, "--store", store, "--from-store", query, "--json", found)
+    in_file = _config(
+        tmp_path, "classification", gate={}, dataset=None, from_store={"store": str(store), "query": query}
+    )
+    again = gapwatch("eval", in_file, "--json", tmp_path / "again.json")
+
+    assert (ran.status, again.status) == (0, 0), ran.err + again.err
+    run, second = (json.loads(path.read_text()) for path in (found, tmp_path / "again.json"))
+    assert len(run["examples"]) == 3
+    assert [one["inputs"] for one in run["examples"]] == [one["inputs"] for one in second["examples"]]
+    assert all(one["reference"] == "billing" for one in run["examples"])
+    for wrong, told in (("SELEC 1", "the query is refused"), ("DELETE FROM gaps", "not a reading statement")):
+        refused = gapwatch("eval", first, "--store", store, "--from-store", wrong)
+        assert (refused.status, told in refused.err) == (2, True), refused.err
+    assert "--from-store needs the store" in gapwatch("eval", first, "--from-store", query).err

@@ -16,7 +16,6 @@ import zstandard
 
 from gapwatch.scorers.errors import SourceError
 from gapwatch.streams.otlp.decoding.raw_items import UndecodableError, is_json
-from gapwatch.streams.otlp.decoding.splitting import split
 from gapwatch.streams.otlp.files.exports import export_requests
 from gapwatch.streams.sources.file_source import ByteStream, decompressed, open_source
 
@@ -178,6 +177,9 @@ def _message(path: str, message: bytes) -> FileRequest:
             raise SourceError(f"{path}: a message is longer than {_MOST_BYTES} bytes")
     if is_json(message):
         return FileRequest("logs" if message.startswith(b'{"resourceLogs"') else "traces", True, message)
+    # Imported here: a base installation, without the extra otlp, tells files of spans from others, too.
+    from gapwatch.streams.otlp.decoding.splitting import split
+
     try:
         parts = split(message, is_json=False, is_logs=False)
     except UndecodableError:
