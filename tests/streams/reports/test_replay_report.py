@@ -143,12 +143,17 @@ def test_the_report_begins_with_its_conclusion_and_shows_what_is_broken_or_moved
     assert "fallback_rate of agent: " in whats["What"] and "of the traces fail" in whats["What"]
     assert "2026-03-02 10:0" in whats["When"]
     assert "release qwen2.5-7b: 100% of the excess, first seen at" in whats["Why"]
-    assert "1 page and 1 ticket open at the end of the traces: 2 incidents of " in " ".join(said.split())
+    assert "1 page open at the end of the traces: an incident of " in " ".join(said.split())
+    # A release that stopped recording rejected replies, long before: nothing is known to have broken.
+    assert "rejected_reply_rate of agent" in whats["Blind"]
     # The bad release came after 140 minutes, at 10:00.
     assert re.search(r"at 10:\d\d:\d\dZ, at most \d+ minutes after it, by event time", whats["Found"])
 
     table = said[places[1] : places[2]]
     assert {"fallback_rate", "tool_calls_succeed"} <= set(table.split())
+    rows = [line.split() for line in table.splitlines()]
+    listed = [row[1] for row in rows if row and row[0] in ("page", "ticket", "note")]
+    assert "rejected_reply_rate" in listed and len(listed) == len(set(listed))
     assert "before the change together" not in table and "before and after the change together" in said[places[2] :]
     whole = said[places[2] : places[3]]
     assert "ids_known" in whole and "arguments_are_json" not in whole

@@ -60,6 +60,25 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class ShapeTilts:
+    """Tilts of some shapes: first the null hypotheses of each side of a shape, then the bets.
+
+    Attributes:
+        shape_at: Shape of each tilt, as a position in the shapes.
+        way: 1 for a tilt upwards, -1 for one downwards.
+        side: 0 upwards, 1 downwards.
+        steps: Size of each bet; 0 for a null hypothesis.
+        null_of: Null hypothesis of each bet, as a position in the tilts.
+    """
+
+    shape_at: Ints
+    way: Floats
+    side: Ints
+    steps: Floats
+    null_of: Ints
+
+
+@dataclass(frozen=True)
 class AlikeShapes:
     """Shapes whose g has the same values, which are computed together: a call of numpy has a fixed price.
 
@@ -88,6 +107,20 @@ class AlikeShapes:
             for value, some in enumerate(of_values):
                 result[list(some), value, at] = 1.0
         return result
+
+    @cached_property
+    def tilts(self) -> ShapeTilts:
+        """Null hypotheses and bets, as tilts."""
+        ways = np.where(self.deltas > 0.0, 1.0, -1.0)
+        sides, null_of = np.unique(np.stack([self.shape_at, ways]), axis=1, return_inverse=True)
+        way = np.concatenate([sides[1], ways])
+        return ShapeTilts(
+            np.concatenate([sides[0].astype(np.int64), self.shape_at]),
+            way,
+            np.where(way > 0.0, 0, 1),
+            np.concatenate([np.zeros(sides.shape[1]), self.deltas]),
+            null_of.reshape(-1),
+        )
 
     def masses(self, rows: Floats) -> Floats:
         """Return the sums of rows, shape (bins, series), over the bins of each value: (values, shapes, series)."""
@@ -133,6 +166,12 @@ class BetTable:
     def sides(self) -> Ints:
         """Direction of each bet: UP, DOWN or SPREAD."""
         return np.array([shape.side * (1 if d > 0 else -1) for shape in self.shapes for d in shape.deltas], np.int64)
+
+    @cached_property
+    def bets_of(self) -> dict[int | None, list[int]]:
+        """Bets of each side, and of all sides (None)."""
+        everything: dict[int | None, list[int]] = {None: list(range(self.count))}
+        return everything | {side: np.flatnonzero(self.sides == side).tolist() for side in (UP, DOWN, SPREAD)}
 
     @cached_property
     def shape_of(self) -> tuple[int, ...]:

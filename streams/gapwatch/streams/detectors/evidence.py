@@ -148,7 +148,7 @@ def mean_evidence(table: BetTable, evidence: Array, side: int | None) -> Floats:
     An average of e-detectors is an e-detector whatever their dependence (Shin, Ramdas, Rinaldo 2024). A table without
     bets on that side gives 0 and never alarms on it.
     """
-    chosen = range(table.count) if side is None else np.flatnonzero(table.sides == side).tolist()
+    chosen = table.bets_of[side]
     if not len(chosen):
         return np.zeros(evidence.shape[1])
     total: Floats = evidence[chosen[0]].astype(np.float64)

@@ -139,19 +139,13 @@ def level_increments(
     for some in table.alike:
         masses, here, units = (some.masses(rows) for rows in (rest, own, counts))
         shares = masses / add_up(masses)
-        # Each tilt is of one shape: first the null hypotheses of each of its sides, then the bets.
-        ways = np.where(some.deltas > 0.0, 1.0, -1.0)
-        sides, of_bet = np.unique(np.stack([some.shape_at, ways]), axis=1, return_inverse=True)
-        which = np.concatenate([sides[0].astype(np.int64), some.shape_at])
-        way = np.concatenate([sides[1], ways])
-        steps = np.concatenate([np.zeros(sides.shape[1]), some.deltas])
-        of_shape, side = some.shapes[which], np.where(way > 0.0, 0, 1)
-        tilts = way[:, None] * margins[:, of_shape, side] + steps[:, None]
-        flat, widths = tilts.reshape(-1, counts.shape[1]), width[:, of_shape, side].reshape(-1, counts.shape[1])
-        shape_of = np.tile(which, len(margins))
+        to = some.tilts
+        of_shape = some.shapes[to.shape_at]
+        tilts = to.way[:, None] * margins[:, of_shape, to.side] + to.steps[:, None]
+        flat, widths = tilts.reshape(-1, counts.shape[1]), width[:, of_shape, to.side].reshape(-1, counts.shape[1])
+        shape_of = np.tile(to.shape_at, len(margins))
         logs = _log_probabilities(some.values, (shares, here, units), shape_of, flat, widths).reshape(tilts.shape)
-        nulls = sides.shape[1]
-        result[:, some.bets] = logs[:, nulls:] - logs[:, of_bet.reshape(-1)]
+        result[:, some.bets] = logs[:, len(to.way) - len(some.bets) :] - logs[:, to.null_of]
     return result
 
 

@@ -46,11 +46,16 @@ def _urgency(alert: StoredAlert) -> tuple[int, bool, datetime, float, str]:
 
 
 def incidents_by_urgency(con: StoreReader, pipeline: str) -> list[StoredIncident]:
-    """Return the open incidents of a pipeline in the order of their most urgent alerts."""
+    """Return the open incidents of a pipeline in the order of their most urgent alerts, blind ones last."""
     now = datetime.now(UTC).replace(tzinfo=None)
     rows = [one.step for one in incident_rows(con, now) if one.is_open and one.step.pipeline == pipeline]
     found = [one for one in (read_incident(con, row.incident_id) for row in rows) if one is not None]
-    return sorted(found, key=lambda one: _urgency(_lead(one)))
+    return sorted(found, key=lambda one: (is_blind(one), _urgency(_lead(one))))
+
+
+def is_blind(incident: StoredIncident) -> bool:
+    """Return whether all that an incident says is that traces cannot be decided: nothing is known to have broken."""
+    return all(alert.facts.kind == "unknown" for alert in incident.alerts if alert.is_open)
 
 
 def _lead(incident: StoredIncident) -> StoredAlert:
@@ -100,7 +105,10 @@ def change_lines(incidents: Sequence[StoredIncident]) -> Iterator[tuple[str, str
     for other in incidents[1:]:
         step = other.row.step
         since = "" if step.since is None else f", since {moment_text(step.since, 'seconds')}"
-        yield "Also", f"{step.severity} {step.incident_id}: {shown(step.name, 120)}{since}"
+        is_also_blind = is_blind(other) and not is_blind(incident)
+        undecided = ", traces without a verdict" if is_also_blind else ""
+        name = f"{shown(step.name, 120)}{undecided}{since}"
+        yield "Blind" if is_also_blind else "Also", f"{step.severity} {step.incident_id}: {name}"
 
 
 def _listed(alerts: Sequence[StoredAlert]) -> str:
@@ -178,11 +186,22 @@ def releases_text(rows: Sequence[ReleaseRate], worse: Sequence[ReleaseRate]) -> 
     return f"Release {shown(name)} is worse than all other releases together in {len(mine)} metric{several}: {metrics}."
 
 
+def by_metric(alerts: Sequence[StoredAlert]) -> list[list[StoredAlert]]:
+    """Return the alerts of each metric of a component and environment, in the order of their first ones.
+
+    Of one metric that what it claims comes before the share of undecided traces, which is why it cannot be seen.
+    """
+    groups: dict[tuple[str | None, str, str], list[StoredAlert]] = {}
+    for alert in alerts:
+        groups.setdefault((alert.row.component, alert.row.metric, alert.row.environment), []).append(alert)
+    return [sorted(mine, key=lambda alert: alert.facts.kind == "unknown") for mine in groups.values()]
+
+
 def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
-    """Return a table of the open alerts: each series before its change and since.
+    """Return a table of the open alerts, a line for each metric: before its change and since.
 
     Args:
-        alerts: Open alerts.
+        alerts: Open alerts, the most urgent first.
         with_ids: Add the columns `kind`, `began` and `alert`.
     """
     more = ("kind", "began", "alert") if with_ids else ()
@@ -196,7 +215,7 @@ def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
         *more,
         names=(0, 1, 4, 5, *range(6, 6 + len(more))),
     )
-    for alert in alerts:
+    for alert, *others in by_metric(alerts):
         facts = alert.facts
         style = "bold red" if alert.row.severity == "page" else "yellow"
         before = before_text(facts)
@@ -209,6 +228,8 @@ def change_table(alerts: Sequence[StoredAlert], with_ids: bool) -> Table:
         name = Text(alert.row.metric)
         if share_name(facts) != f"failing {facts.unit}s":  # not the share of failing traces
             name.append(f"\n  {share_name(facts)}", "dim")
+        for other in others:
+            name.append(f"\n  also {share_name(other.facts)}", "dim")
         cells = [Text(alert.row.severity, style), name, Text(before), Text(now, "bold")]
         cells += [Text(interval, "dim"), Text(moment_text(alert.row.found_at, "seconds")[11:16] + "Z")]
         if with_ids:

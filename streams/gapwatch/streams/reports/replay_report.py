@@ -43,6 +43,7 @@ from gapwatch.streams.reports.conclusion import (
     change_table,
     counts_text,
     incidents_by_urgency,
+    is_blind,
     quiet_text,
     releases_text,
     watch_text,
@@ -130,9 +131,11 @@ class _Report:
     def _print_conclusion(self) -> None:
         self._out.print()
         if self._incidents:
-            worse = any(alert.facts.polarity == "worse" or alert.facts.kind == "bound" for alert in self._alerts)
-            head = "It got worse" if worse else "It changed"
-            self._out.print(Text(f"{head}: {counts_text(self._incidents)}", "bold red"))
+            known = [one for one in self._incidents if not is_blind(one)]
+            alerts = [alert.facts for one in known for alert in one.alerts if alert.is_open]
+            worse = any(facts.polarity == "worse" or facts.kind == "bound" for facts in alerts)
+            head = "It got worse" if worse else "It changed" if known else "A metric went blind"
+            self._out.print(Text(f"{head}: {counts_text(known or self._incidents)}", "bold red"))
             table = Table.grid(padding=(0, 2, 0, 2))
             for word, sentence in change_lines(self._incidents):
                 table.add_row(Text(word, "dim"), Text(sentence))

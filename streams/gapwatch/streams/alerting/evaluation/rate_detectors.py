@@ -46,6 +46,8 @@ class RateDetectors:
         self.late_units = 0
         self._rows = rows
         self._units, self._sessions = Fleet(_UNITS), Fleet(_SESSIONS)
+        # Whether no unit of the closed ticks needs a new row: then none of them is searched for one.
+        self._has_all_rows = False
         self._open_sessions = SessionBook()
         self._times: dict[int, SessionTimes] = defaultdict(SessionTimes)
         rows.watched |= {name: [] for name in self.fleets}
@@ -77,14 +79,18 @@ class RateDetectors:
 
     def ready(self, closed: int) -> Iterable[int]:
         """Return the closed ticks, with sparse ticks merged by window."""
-        return self.pending.ready(closed)
+        ticks = self.pending.ready(closed)
+        cells = [units.cells for units in self.pending.closed.values()]
+        self._has_all_rows = not cells or not self._lacks_rows(np.concatenate(cells, axis=1))
+        return ticks
 
     def is_plain(self, tick: int) -> bool:
         """Return whether a ready tick makes no new row."""
         units = self.pending.closed.get(tick)
         if units is None:
             return True
-        return not self._lacks_rows(units.cells) and not self._rows.without_row(_sessions_of(units))
+        has_rows = self._has_all_rows or not self._lacks_rows(units.cells)
+        return has_rows and not (units.sessions and self._rows.without_row(_sessions_of(units)))
 
     def _lacks_rows(self, cells: Ints) -> bool:
         decided = cells[2] + cells[3] > 0
@@ -102,7 +108,7 @@ class RateDetectors:
     def _fold_units(self, ticks: list[tuple[int, Ints]]) -> list[Finding]:
         """Fold the units of some ticks; neighbours with units of one and the same hour are folded at once."""
         found: list[Finding] = []
-        hours = [np.unique(cells[1]).tolist() for _, cells in ticks]
+        hours = [_hours_of(cells) for _, cells in ticks]
         for _, some in itertools.groupby(range(len(ticks)), lambda i: hours[i] if len(hours[i]) == 1 else [-i - 1]):
             mine = list(some)
             if len(ticks) == 1 and self._lacks_rows(ticks[0][1]):  # several are plain
@@ -127,11 +133,14 @@ class RateDetectors:
         """Return the units of a tick by hour of the week, ascending; all of them have rows."""
         made = []
         for number, hour, good, bad, unknown, in_sessions in _by_hour(cells):
-            decided = good + bad > 0
+            units = good + bad
+            decided = units > 0
             rows = np.concatenate([self._rows.rows(number[decided], "rate"), self._rows.rows(number, "unknown")])
-            yes = np.concatenate([bad[decided], unknown])
-            no = np.concatenate([good[decided], good + bad + in_sessions])
-            made.append((int(hour[0]), Bucket(tick, np.stack([no, yes]), rows)))
+            n = len(rows) - len(number)
+            counts = np.empty((2, len(rows)), np.int64)
+            counts[0, :n], counts[0, n:] = good[decided], units + in_sessions
+            counts[1, :n], counts[1, n:] = bad[decided], unknown
+            made.append((int(hour[0]), Bucket(tick, counts, rows)))
         return made
 
     def _fold_sessions(self, tick: int, pending: ClosedTick) -> list[Finding]:
@@ -220,7 +229,13 @@ class RateDetectors:
 
 def _by_hour(cells: Ints) -> list[Ints]:
     """Return the cells of a tick by hour of the week, ascending."""
-    return [cells[:, cells[1] == hour] for hour in np.unique(cells[1]).tolist()]
+    hours = _hours_of(cells)
+    return [cells] if len(hours) == 1 else [cells[:, cells[1] == hour] for hour in hours]
+
+
+def _hours_of(cells: Ints) -> list[int]:
+    """Return the hours of the week of the cells of a tick, ascending."""
+    return sorted(set(cells[1].tolist()))
 
 
 def _keys_of(cells: Ints) -> Iterator[tuple[int, str]]:

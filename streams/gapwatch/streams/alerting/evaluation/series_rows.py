@@ -100,12 +100,13 @@ class SeriesRows:
     def rows(self, numbers: Ints, kind: str) -> Ints:
         """Return the rows of some series and one kind in their fleet; -1 for those without a row."""
         if kind not in self._rows_of_kind:
-            self._rows_of_kind[kind] = np.full(len(self.series), -1, np.int64)
+            self._rows_of_kind[kind] = np.full(len(self.series) + 1, -1, np.int64)
             for (number, one), row in self._row_of.items():
                 if one == kind:
                     self._rows_of_kind[kind][number] = row
         known = self._rows_of_kind[kind]
-        return np.where(numbers < len(known), known[np.minimum(numbers, len(known) - 1)], -1)
+        # A series that came after the array was made has no row, as the last entry says.
+        return known.take(numbers, mode="clip")
 
     def row(self, number: int, kind: str) -> int:
         """Return the row of a series and kind in its fleet; KeyError where it has no row."""

@@ -139,9 +139,10 @@ class ValueDetectors:
 
     def _plain_hour(self, cells: Ints) -> int | None:
         """Return the hour of the week of a window whose series have rows and bins; None where it has several."""
-        rows = self._rows.rows(cells[0], "numbers")
-        is_plain = (cells[1] == cells[1, 0]).all() and (rows >= 0).all() and self.numbers.formed[rows].all()
-        return int(cells[1, 0]) if is_plain else None
+        hours = set(cells[1].tolist())
+        rows = self._rows.rows(cells[0], "numbers") if len(hours) == 1 else None
+        is_plain = rows is not None and (rows >= 0).all() and self.numbers.formed[rows].all()
+        return hours.pop() if is_plain else None
 
     def _bucket(self, tick: int, cells: Ints) -> Bucket:
         return self.numbers.binned(tick - WINDOW_TICKS + 1, self._rows.rows(cells[0], "numbers"), cells[2], cells[3])
@@ -238,7 +239,7 @@ class ValueDetectors:
 def _keys_of(window: OpenWindow) -> Iterator[tuple[int, str]]:
     """Yield the (number of the series, kind) of the values of a window."""
     for entries in window.cells:
-        yield from ((number, "numbers") for number in np.unique(entries[0]).tolist())
+        yield from ((number, "numbers") for number in sorted(set(entries[0].tolist())))
     yield from ((number, "labels") for number, _ in window.labels)
 
 

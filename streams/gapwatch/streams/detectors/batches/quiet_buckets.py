@@ -178,24 +178,30 @@ def _twins(part: Fleet, columns: _Columns) -> tuple[Ints, Ints]:
     """
     everything = np.arange(part.series)
     # Distinct series are seen by their evidence.
-    if len({row.tobytes() for row in part.state["evidence"].T}) == part.series:
+    if len(set(_bytes_of(part.state["evidence"]))) == part.series:
         return everything, everything
-    texts = [
-        np.ascontiguousarray(array.reshape(-1, part.series).T).view(np.uint8).reshape(part.series, -1)
-        for array in part.state.values()
-        if array.size
-    ]
-    units = np.stack([columns.step, *columns.counts]).T
+    # Arrays of one type are one array: few calls for some sixty arrays.
+    by_type: dict[str, list[Array]] = {}
+    for array in part.state.values():
+        by_type.setdefault(array.dtype.str, []).append(array.reshape(-1, part.series))
+    states = zip(*(_bytes_of(np.concatenate(arrays)) for arrays in by_type.values()), strict=True)
+    units = np.ascontiguousarray(np.stack([columns.step, *columns.counts]).T).tobytes()
+    width = len(units) // len(columns.which)
     stops = [*columns.first[1:].tolist(), len(columns.which)]
-    groups: dict[tuple[bytes, bytes], int] = {}
+    groups: dict[tuple[tuple[bytes, ...], bytes], int] = {}
     first, twin = list[int](), list[int]()
-    for row, (text, start, stop) in enumerate(
-        zip(np.concatenate(texts, axis=1), columns.first.tolist(), stops, strict=True)
-    ):
-        twin.append(groups.setdefault((text.tobytes(), units[start:stop].tobytes()), len(groups)))
+    for row, (state, start, stop) in enumerate(zip(states, columns.first.tolist(), stops, strict=True)):
+        twin.append(groups.setdefault((state, units[start * width : stop * width]), len(groups)))
         if len(groups) > len(first):
             first.append(row)
     return np.array(first, np.int64), np.array(twin, np.int64)
+
+
+def _bytes_of(array: Array) -> list[bytes]:
+    """Return the values of each series as bytes; the last axis of the array is the series."""
+    values = np.ascontiguousarray(array.T)
+    texts: list[bytes] = values.view(f"V{values.itemsize * values.shape[1]}")[:, 0].tolist()
+    return texts
 
 
 def _chosen(columns: _Columns, series: Ints) -> _Columns:
