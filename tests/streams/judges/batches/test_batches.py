@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 
@@ -18,6 +19,7 @@ from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.sinks.store.store import Store
 from gapwatch.streams.judges.audit.estimating import estimate_judges
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder
+from gapwatch.streams.judges.batches.anthropic_batches import read_answers
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings
 from gapwatch.streams.judges.workers.judge_start import judge_store
@@ -257,3 +259,23 @@ def test_a_cap_is_spent_by_one_batch_after_another_and_then_ends_requests(
     assert 0.6 * 0.03 < money(store)[0] <= money(store)[1] + 1e-9 <= 0.03 + 1e-9
     assert server.answered == found["pass"]
     assert len(server.batches) > 1
+
+
+def test_broken_results_of_a_message_batch_are_failures_of_their_requests_only() -> None:
+    def line(**document: object) -> bytes:
+        return orjson.dumps({"custom_id": "a", **document})
+
+    whole = {"content": [{"type": "text", "text": "hello"}, 7], "model": 5, "usage": {"input_tokens": 2**63}}
+    lines = [
+        b"null", b"[1]", b"oops", line(custom_id=7), line(), line(result=3), line(result={"type": "succeeded"}),
+        line(result={"type": "succeeded", "message": [1]}), line(result={"type": "errored", "error": "no"}),
+        line(result={"type": "errored", "error": {"error": {"type": ["x"]}}}),
+        line(result={"type": "succeeded", "message": whole}),
+    ]  # fmt: skip
+    *failed, last = read_answers(b"\n".join(lines))
+
+    assert [answer.failure.kind for answer in failed if answer.failure is not None] == [
+        "unavailable", "unavailable", "empty", "empty", "unavailable", "unavailable",
+    ]  # fmt: skip
+    assert last.reply is not None
+    assert (last.reply.text, last.reply.model, last.reply.input_tokens) == ("hello", None, None)

@@ -229,6 +229,16 @@ def test_a_reply_has_text_model_and_usage(make: Made) -> None:
     assert (outcome.input_tokens, outcome.output_tokens) == (500, 40)
 
 
+@pytest.mark.parametrize("make", [by_http])
+@pytest.mark.parametrize("tokens", [2**63, 2**62, 100_000_001, -1, True, 1.5, "500"])
+def test_what_can_be_no_number_of_tokens_is_none(make: Made, tokens: object) -> None:
+    """A reply that names 2**63 tokens could not be stored: the judge ended, and met it again after each restart."""
+    outcome = run(completion("hello", usage={"prompt_tokens": tokens, "completion_tokens": 40}), make)
+
+    assert isinstance(outcome, ChatReply)
+    assert (outcome.input_tokens, outcome.output_tokens) == (None, 40)
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

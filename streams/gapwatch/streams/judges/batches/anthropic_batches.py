@@ -12,6 +12,7 @@ import orjson
 
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply, ModelFailure
 from gapwatch.streams.judges.batches.batch_api import BatchAnswer, BatchHttp
+from gapwatch.streams.judges.models.chat_completions import billed_tokens
 from gapwatch.streams.judges.secret import Secret
 
 _VERSION = "2023-06-01"
@@ -62,7 +63,7 @@ class AnthropicBatches:
         if batch.get("processing_status") != "ended":
             return None
         # Not `results_url`: that would send the key wherever a reply says.
-        return list(_answers(await self._http.send("GET", f"/messages/batches/{provider_id}/results", None, {})))
+        return list(read_answers(await self._http.send("GET", f"/messages/batches/{provider_id}/results", None, {})))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -76,16 +77,19 @@ def _params(call: ChatCall) -> dict[str, object]:
     return {"model": call.name, "messages": messages, **({"system": system} if system else {}), **params}
 
 
-def _answers(content: bytes) -> Iterator[BatchAnswer]:
+def read_answers(content: bytes) -> Iterator[BatchAnswer]:
+    """Yield the answers of a file of results; a line that is none is left out, and its request is asked again."""
     for line in content.splitlines():
         try:
-            document = orjson.loads(line)
-            custom_id, result = document["custom_id"], document["result"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            continue  # its request has no result, and is asked again
+            document = _object(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            continue
+        custom_id, result = document.get("custom_id"), _object(document.get("result"))
+        if not isinstance(custom_id, str):
+            continue
         if result.get("type") == "succeeded":
             try:
-                yield BatchAnswer(custom_id, reply=_reply(result["message"]))
+                yield BatchAnswer(custom_id, reply=_reply(_object(result.get("message"))))
             except ModelFailure as failure:
                 yield BatchAnswer(custom_id, failure=failure)
         else:
@@ -93,22 +97,28 @@ def _answers(content: bytes) -> Iterator[BatchAnswer]:
 
 
 def _reply(message: dict[str, Any]) -> ChatReply:
-    text = "".join(block.get("text", "") for block in message.get("content") or [] if block.get("type") == "text")
+    blocks = message.get("content")
+    blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
     stop = message.get("stop_reason")
     if not text and stop not in ("refusal", "max_tokens"):
         raise ModelFailure("empty", f"no text in the answer (finished: {stop})")
-    usage = message.get("usage") or {}
-    read = [usage.get(n) for n in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
-    known = [n for n in read if isinstance(n, int)]
-    written = usage.get("output_tokens")
+    usage, model = _object(message.get("usage")), message.get("model")
+    read = [billed_tokens(usage, n) for n in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
+    known = [n for n in read if n is not None]
     return ChatReply(
-        text, message.get("model"), sum(known) if known else None, written if isinstance(written, int) else None,
-        "stop" if stop == "end_turn" else stop,
+        text, model if isinstance(model, str) else None, sum(known) if known else None,
+        billed_tokens(usage, "output_tokens"), "stop" if stop == "end_turn" else stop,
     )  # fmt: skip
 
 
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _failure(result: dict[str, Any]) -> ModelFailure:
-    error = (result.get("error") or {}).get("error") or result.get("error") or {}
-    kind = {"invalid_request_error": "bad_request", "not_found_error": "no_such_model"}.get(error.get("type", ""))
+    outer = _object(result.get("error"))
+    error = _object(outer.get("error")) or outer
+    kind = {"invalid_request_error": "bad_request", "not_found_error": "no_such_model"}.get(str(error.get("type")))
     words = str(error.get("message", ""))[:200]
     return ModelFailure(kind or "unavailable", f"the batch gave no answer ({result.get('type')}) {words}".strip())

@@ -56,7 +56,7 @@ def read_completion(document: object) -> ChatReply:
 def _usage(document: object) -> tuple[int, int] | None:
     """Return the billed tokens, input and output, that a document names."""
     usage = _object(_object(document).get("usage"))
-    tokens = _tokens(usage, *_INPUT_TOKENS), _tokens(usage, *_OUTPUT_TOKENS)
+    tokens = billed_tokens(usage, *_INPUT_TOKENS), billed_tokens(usage, *_OUTPUT_TOKENS)
     return None if tokens[0] is None or tokens[1] is None else (tokens[0], tokens[1])
 
 
@@ -68,6 +68,9 @@ def _usage_in(body: bytes) -> tuple[int, int] | None:
         return None
 
 
+#: Most tokens of one call: ten times the largest context window there is. More is no bill but a broken reply, which
+#: would spend the cap of a week, or more than the store has room for. Smaller: a true bill may count as unknown.
+_MOST_TOKENS = 100_000_000
 #: Names of the billed tokens of a reply.
 _INPUT_TOKENS, _OUTPUT_TOKENS = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
 
@@ -103,8 +106,8 @@ def _reply(document: Mapping[str, Any], text: str, refusal: object, finish: obje
     return ChatReply(
         text,
         model if isinstance(model, str) else None,
-        _tokens(usage, *_INPUT_TOKENS),
-        _tokens(usage, *_OUTPUT_TOKENS),
+        billed_tokens(usage, *_INPUT_TOKENS),
+        billed_tokens(usage, *_OUTPUT_TOKENS),
         finish_reason,
         refused,
     )
@@ -123,10 +126,11 @@ def _text(content: object) -> str:
     return ""
 
 
-def _tokens(usage: Mapping[str, Any], *names: str) -> int | None:
+def billed_tokens(usage: Mapping[str, Any], *names: str) -> int | None:
+    """Return the first number of tokens under these names that can be one; None: the reply names none."""
     for name in names:
         value = usage.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
             return value
     return None
 
