@@ -4,8 +4,8 @@
     python -m tests.chaos.soak_watchers --soak soak --folder watchers --minutes 40
 
 It only reads the soak: `/metrics`, commands, pictures of the page. `journal.jsonl` has a line for each look, command
-and message; `said.log` what the commands said; `page-N.png` the page at three moments. The second run is `--otlp`, fed with
-two traces a second by the SDK of OpenTelemetry, of which 10 % take longer than promised.
+and message; `said.log` what the commands said; `page-N.png` the page at three moments. The second run is `--otlp`, fed
+with two traces a second by the SDK of OpenTelemetry, of which 10 % take longer than promised.
 
 What must be true, written before the first run of 40 minutes, the soak's change at its 18th minute:
 
@@ -146,7 +146,7 @@ class Watchers:
             self._heard += 1
             told = [(one["status"], one["labels"], one["annotations"]) for one in message["alerts"]]
             self.write("message", to=path, told=told)
-        seen = {}
+        seen: dict[str, Any] = {}
         for name, expression in (
             ("failed scrapes", "count_over_time((up == 0)[1h:15s])"),
             ("scrape seconds", "max_over_time(scrape_duration_seconds[1h])"),

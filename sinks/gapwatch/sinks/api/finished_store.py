@@ -26,13 +26,14 @@ class FinishedStore(Store):
         self._load_positions()
 
     @classmethod
-    def open(cls, path: str | Path, create: bool = False, memory: str = MEMORY) -> FinishedStore:
+    def open(cls, path: str | Path, create: bool = False, memory: str = MEMORY, log_size: str = "") -> FinishedStore:
         """Open a store for reading.
 
         Args:
             path: The DuckDB file.
             create: Not used: a store that is shown exists.
             memory: Not used: a reader has DuckDB's own limit.
+            log_size: Not used: a reader has no log.
 
         Raises:
             StoreError: The file is missing, not a store, or in use by a process that writes it.

@@ -15,7 +15,7 @@ import duckdb
 from gapwatch.scorers.errors import JobError, StoreError, StoreHeldError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.slices.slices import ScoredSlice
-from gapwatch.sinks.store.opening import MEMORY, ReaderCursors, open_for_writing
+from gapwatch.sinks.store.opening import LOG_SIZE, MEMORY, ReaderCursors, open_for_writing
 from gapwatch.sinks.store.positions import Position, SourceKey, advance_position
 from gapwatch.sinks.store.registration import insert_policies, insert_portfolio
 from gapwatch.sinks.store.row_inserts import insert_row
@@ -44,8 +44,10 @@ class Store:
     All methods belong to one thread, the writer thread. Other threads read through `cursor()`.
     """
 
-    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, memory: str = MEMORY) -> None:
-        self.path, self._memory = path, memory
+    def __init__(
+        self, path: Path, con: duckdb.DuckDBPyConnection, memory: str = MEMORY, log_size: str = LOG_SIZE
+    ) -> None:
+        self.path, self._memory, self._log_size = path, memory, log_size
         self._readers = ReaderCursors()
         self._broken = self._closed = False
         #: True while upkeep may change no stored row, because they are being copied.
@@ -61,13 +63,14 @@ class Store:
         self._load_positions()
 
     @classmethod
-    def open(cls, path: str | Path, create: bool = False, memory: str = MEMORY) -> Store:
+    def open(cls, path: str | Path, create: bool = False, memory: str = MEMORY, log_size: str = LOG_SIZE) -> Store:
         """Open a store for writing. No other process can open it until `close`.
 
         Args:
             path: The DuckDB file; its directory must exist.
             create: Create an empty store if there is no file.
             memory: Memory limit of DuckDB, such as `128MB`; beyond it, DuckDB spills to disk.
+            log_size: Size of the write-ahead log at which DuckDB checkpoints, such as `64MB`.
 
         Raises:
             StoreError: The file is missing, not a store, newer than this program, or already open here or in another
@@ -77,7 +80,8 @@ class Store:
         if real in _open_stores:
             raise StoreHeldError(f"the store {path} is already open in this process")
         now = datetime.now(UTC).replace(tzinfo=None)
-        store = cls(Path(path), open_for_writing(Path(path), create=create, now=now, memory=memory), memory)
+        con = open_for_writing(Path(path), create=create, now=now, memory=memory, log_size=log_size)
+        store = cls(Path(path), con, memory, log_size)
         _open_stores[real] = store
         return store
 
@@ -146,7 +150,8 @@ class Store:
                 self._readers.close(self._con, _READER_SECONDS)
                 place()
                 now = datetime.now(UTC).replace(tzinfo=None)
-                self._use(open_for_writing(self.path, create=False, now=now, memory=self._memory))
+                con = open_for_writing(self.path, create=False, now=now, memory=self._memory, log_size=self._log_size)
+                self._use(con)
             except (OSError, duckdb.Error, StoreError) as error:
                 self._broken = True
                 raise JobError(f"the store {self.path} could not be opened again: {error}; restart") from error
