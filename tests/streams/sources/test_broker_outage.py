@@ -38,6 +38,20 @@ def test_an_outage_is_logged_at_its_begin_and_at_its_end(now: list[float], caplo
     ]
 
 
+def test_a_broker_that_hangs_with_its_connections_open_answers_again_when_it_answers(
+    now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = BrokerOutage()
+    outage.note("no answer from Kafka: produce response: RequestTimedOutError")
+    for second in range(30):
+        now[0] += 1
+        outage.look(is_connected=True, silence=15.0 + second)
+    assert len(caplog.records) == 1
+    outage.look(is_connected=True, silence=0.2)
+
+    assert [record.getMessage() for record in caplog.records][1:] == ["Kafka answers again, after 30 s"]
+
+
 def test_each_outage_is_logged_also_where_nobody_sees_its_end(
     now: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:

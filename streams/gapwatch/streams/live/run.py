@@ -211,10 +211,11 @@ class Run:
 
     def _tell(self) -> None:
         parts, source = self.parts, self.parts.source
+        silence = source.broker_silence()
         state = SourceState(source.state, source.waiting_for, source.progress.positions(), source.lost,
-                            parts.portfolio_watch.refused, source.broker_silence(), source.linger_seconds)  # fmt: skip
+                            parts.portfolio_watch.refused, silence, source.linger_seconds)  # fmt: skip
         parts.observer.source_state(state)
-        OUTAGE.look(is_connected=source.is_connected())
+        OUTAGE.look(is_connected=source.is_connected(), silence=silence)
         self._shed_or_not(state)
         parts.service.work_state(parts.relay.waiting, self._waits())
         if parts.exports is not None:

@@ -47,11 +47,19 @@ class BrokerOutage:
         if is_new:
             log.warning("%s; trying until Kafka answers, stored results are safe", why)
 
-    def look(self, *, is_connected: bool) -> None:
-        """Log the end of an outage once the connection is steady; call it about once a second."""
+    def look(self, *, is_connected: bool, silence: float | None = None) -> None:
+        """Log the end of an outage once the connection is steady; call it about once a second.
+
+        Args:
+            is_connected: A connection is open. That of a broker that hangs stays open.
+            silence: Seconds since the broker last answered; None if that is not known. Without an answer since the
+                last sign of the outage, it has not ended.
+        """
         with self._lock:
             now = time.monotonic()
             if self._began is None or not is_connected or now - self._seen < _STEADY_SECONDS:
+                return
+            if silence is not None and silence >= now - self._seen:
                 return
             took, self._began, self._ended = now - self._began, None, now
         log.info("Kafka answers again, after %.0f s", took)
