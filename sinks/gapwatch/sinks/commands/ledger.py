@@ -125,7 +125,8 @@ def _print_late(late: Sequence[LateBalance]) -> None:
         sys.stdout.write(
             f"{one.n:,} late spans of {shown(one.source)} came after their trace was closed: {within or 'all later'}; "
             f"services: {services}\n"
-            f"a quiet time above {one.quiet:.1f} s would have caught 99 % of them; their traces are not scored again\n"
+            f"a quiet time above {one.quiet:.1f} s would have caught 99 % of them (gapwatch run --close quiet=...); "
+            "their traces are not scored again\n"
         )
 
 
