@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 import gapwatch.eval
@@ -37,6 +38,27 @@ def _breaking(text: str) -> Any:
     if text == "flood":
         print("x" * 100_000_000)
     return text
+
+
+class SpeechlessError(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def _wordy(text: str) -> str:
+    raise SpeechlessError if text == "none" else OSError(f"\ud800 {text}")
+
+
+def test_an_error_without_a_text_or_with_half_a_character_is_reported() -> None:
+    run = gapwatch.eval(task="chat", metrics=[])(_wordy).eval(_examples("none", "half"))
+
+    assert [(one.error_type, one.error) for one in run.errors] == [
+        ("SpeechlessError", "SpeechlessError"),
+        ("OSError", "? half"),
+    ]
+    assert b"? half" in orjson.dumps(run.to_json())
 
 
 def _examples(*texts: str) -> list[Example]:
@@ -91,6 +113,7 @@ def test_coroutines_and_generators_give_their_values() -> None:
 def test_what_does_not_fit_is_refused_before_any_call() -> None:
     for given, settings, told in (
         ([Example("1", {"txt": "a"})], {}, "the keys of inputs are its arguments"),
+        (_examples("a"), {"concurrency": 0}, "concurrency is 0; it must be above 0"),
         (_examples("a"), {"stor": "x"}, "eval has no argument 'stor'"),
         (_examples("a"), {"metrics": ["rag_faithfulness_llm_judge"]}, "no example has a context"),
         (_examples("a"), {"use_case_overrides": {"risk": 1}}, "no key 'risk'"),

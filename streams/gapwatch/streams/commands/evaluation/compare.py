@@ -49,7 +49,9 @@ def compare_command(
     if any(runs):
         told = dict(zip(names, runs, strict=True))
         other = next(name for name, run in told.items() if run is None)
-        raise UsageError(f"{other} is no run of an evaluation, but the others are; compare runs of one kind")
+        raise UsageError(
+            f"{other} is no file and no run of an evaluation, but the others are; compare runs of one kind"
+        )
     if store is None:
         missing = next((name for name in names if name.endswith(".json")), None)
         if missing is not None:

@@ -195,8 +195,17 @@ def _called(
     except BaseException as error:  # SystemExit, KeyboardInterrupt, and the like cost this example alone
         seconds = time.monotonic() - begin
         is_last = isinstance(error, MemoryError)  # what else failed for want of memory is not known
-        return CallResult(index, started_at, seconds, None, type(error).__name__, str(error)[:500], None, is_last)
+        return CallResult(index, started_at, seconds, None, type(error).__name__, _words(error), None, is_last)
     return CallResult(index, started_at, seconds, output, usage=usage)
+
+
+def _words(error: BaseException) -> str:
+    """Return the text of an error, as far as it has one that JSON can hold."""
+    try:
+        text = str(error)[:500]
+    except Exception:  # code of the user
+        return ""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _settled(value: Any, runner: asyncio.Runner) -> Any:

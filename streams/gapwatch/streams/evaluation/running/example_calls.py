@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from gapwatch.scorers.errors import UsageError
 from gapwatch.streams.evaluation.datasets.example import Example
 from gapwatch.streams.evaluation.running.call_process import CallBoard, CallResult, results_in, serve_calls
 
@@ -31,19 +32,27 @@ _BUSY_SECONDS = 0.005
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Limits of the calls of a run.
+    """Limits of the calls of a run, all above 0.
 
     Attributes:
         concurrency: Number of processes.
         timeout_seconds: Time of one call.
         memory_mb: Memory that a process may allocate beyond what it begins with, megabytes.
         printed_bytes: Most bytes that one call may print.
+
+    Raises:
+        UsageError: A limit is not above 0.
     """
 
     concurrency: int = 4
     timeout_seconds: float = 60.0
     memory_mb: int = 2_000
     printed_bytes: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise UsageError(f"{name} is {value}; it must be above 0")
 
 
 class _Caller:
