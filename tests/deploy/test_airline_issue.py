@@ -89,6 +89,7 @@ def test_a_bad_release_becomes_one_draft_whose_return_is_told(kafka_broker: Kafk
         assert group is not None
         pure = sum(trace in planted for trace in group.traces) / len(group.traces)
         assert pure >= 0.9, (pure, group)
+        assert len(group.traces) >= group.failing / 2
 
         # Its tests tell the releases apart.
         words = ("--status", "open", "--guideline", GUIDELINE, "--store", watched.store)

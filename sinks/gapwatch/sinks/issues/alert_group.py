@@ -14,7 +14,12 @@ from gapwatch.sinks.store.store_reader import StoreReader
 
 #: Similarity of two texts, 0 to 100, from which they are of one group. Lower: unlike failures in one issue.
 _ALIKE = 55.0
-#: Most texts that are compared with each other; further ones join by their metrics alone.
+#: Share of the new failing traces that a set of metrics must explain. Lower: it names a part of the fault.
+_EXPLAINED = 0.8
+#: Share of the traces from which the texts that are most alike are a kind of their own. Lower: where each text is
+#: another, such as an identifier, a group of a few.
+_KIND = 0.5
+#: Most texts that are compared with each other; further ones are left out where a kind of text stands out.
 _MOST_TEXTS = 500
 
 _ALERT = """SELECT lane, pipeline, environment, component, metric, coalesce(change_from, change_at, found_at) AS since
@@ -37,7 +42,7 @@ _UNITS = """SELECT coalesce(sum(n) FILTER (bucket >= ?), 0)::BIGINT AS "after",
 
 @dataclass(frozen=True)
 class AlertGroup:
-    """Largest group of failing traces that are new since a change.
+    """Group of failing traces that are new since a change.
 
     Attributes:
         metrics: Metrics that fail together.
@@ -65,8 +70,9 @@ class AlertGroup:
 def alert_group(con: StoreReader, alert_id: str) -> AlertGroup | None:
     """Return the group behind an open alert; None if no stored row fails since its change.
 
-    Groups are first the sets of metrics that fail together: the one with the most traces beyond what the time before
-    the change would give. Inside it, traces whose texts are alike.
+    First the metrics that fail together in what is new: as many as still explain most of the traces beyond what the
+    time before the change would give. Of the traces that fail all of these, those whose texts are alike, unless no
+    kind of text stands out.
 
     Raises:
         JobError: The store cannot be read.
@@ -79,25 +85,49 @@ def alert_group(con: StoreReader, alert_id: str) -> AlertGroup | None:
     rows = ask(con, _TRACES, [lane, pipeline, alert["environment"], metric, lane, pipeline, since]).objects()
     units = ask(con, _UNITS, [since, since, lane, pipeline, metric]).objects()[0]
     factor = units["after"] / units["before"] if units["before"] else 0.0
-    after: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    before: Counter[tuple[str, ...]] = Counter()
-    for row in rows:
-        names = tuple(row["metrics"])
-        if row["is_after"]:
-            after.setdefault(names, []).append(row)
-        else:
-            before[names] += 1
+    after = [row for row in rows if row["is_after"]]
     if not after:
         return None
-    names = max(after, key=lambda one: (len(after[one]) - factor * before[one], len(after[one]), one))
-    group = _alike(after[names])
+    failed = [frozenset(row["metrics"]) for row in rows if not row["is_after"]]
+    names = _together(metric, [frozenset(row["metrics"]) for row in after], failed, factor)
+    group = _alike([row for row in after if names <= set(row["metrics"])])
     releases = Counter(row["release"] for row in group if row["release"])
-    failing = sum(map(len, after.values()))
-    return AlertGroup(names, tuple(row["trace_id"] for row in group), failing, releases, group[0]["observed"] or "")
+    traces = tuple(row["trace_id"] for row in group)
+    return AlertGroup(tuple(sorted(names)), traces, len(after), releases, group[0]["observed"] or "")
+
+
+def _together(
+    metric: str, after: Sequence[frozenset[str]], before: Sequence[frozenset[str]], factor: float
+) -> frozenset[str]:
+    """Return the metrics that fail together in what is new: as many as still explain most of it.
+
+    Args:
+        metric: Metric of the alert; it is always one of them.
+        after: Failing metrics of each trace since the change.
+        before: Those of each trace before it.
+        factor: Units since the change for each unit before it.
+    """
+
+    def counted(some: frozenset[str]) -> tuple[float, float]:
+        """Return the traces beyond what the time before would give, and their share of all that fail so."""
+        n = sum(some <= one for one in after)
+        new = n - factor * sum(some <= one for one in before)
+        return new, new / n if n else 0.0
+
+    chosen = frozenset([metric])
+    new, pure = counted(chosen)
+    least = _EXPLAINED * new
+    while others := frozenset[str]().union(*after) - chosen:
+        best = max(others, key=lambda one: (counted(chosen | {one}), one))
+        added, share = counted(chosen | {best})
+        if added < least or share < pure:
+            return chosen
+        chosen, pure = chosen | {best}, share
+    return chosen
 
 
 def _alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the largest group of rows with texts that are alike."""
+    """Return the largest group of rows with texts that are alike; all rows where no group stands out."""
     groups: list[list[dict[str, Any]]] = []
     for row in rows[:_MOST_TEXTS]:
         text = row["observed"] or ""
@@ -108,4 +138,5 @@ def _alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             groups.append([row])
         else:
             near.append(row)
-    return max(groups, key=len)
+    largest = max(groups, key=len)
+    return largest if len(largest) >= _KIND * min(len(rows), _MOST_TEXTS) else list(rows)
