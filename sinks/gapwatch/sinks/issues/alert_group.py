@@ -22,7 +22,7 @@ _KIND = 0.5
 #: Most texts that are compared with each other; further ones are left out where a kind of text stands out.
 _MOST_TEXTS = 500
 
-_ALERT = """SELECT lane, pipeline, environment, component, metric, coalesce(change_from, change_at, found_at) AS since
+_ALERT = """SELECT lane, pipeline, environment, component, metric, coalesce(change_at, change_from, found_at) AS since
     FROM alerts_open WHERE alert_id = ?"""
 _TRACES = """WITH mine AS (
         SELECT trace_id, min(event_at) AS first_at, any_value("release") AS "release",
