@@ -55,13 +55,13 @@ def is_inline(metric: Written) -> bool:
 
 
 def applies(metric: Written, place: Place) -> bool:
-    """Return whether the metric applies to this place: its component and its `when`."""
+    """Return whether the metric applies to this place: its component (or the members in `of`) and its `when`."""
     if metric["claim"]["form"] == "ratio":
         return False
     if metric.get("scope") == "trace":
         if place.index >= 0:
             return False
-    elif place.index < 0 or text_of(place.span.get("component")) != metric["component"]:
+    elif place.index < 0 or text_of(place.span.get("component")) not in metric.get("of", [metric["component"]]):
         return False
     return "when" not in metric or holds(metric["when"], place) is True
 

@@ -18,6 +18,7 @@ COMPONENTS: list[Written] = [
         "tiers": [{"id": "primary", "by": "llm"}, {"id": "rules", "by": "rule"}],
     },
     {"id": "d", "role": "supporting", "kind": "tool"},
+    {"id": "both", "role": "supporting", "kind": "tool", "members": ["c", "d"]},
 ]
 
 _POINTERS = [
@@ -278,7 +279,7 @@ class MetricMaker(Maker):
         return sample
 
     def place(self) -> Written:
-        return {"scope": "trace"} if self.is_trace else {"component": self.pick(["c", "c", "d"])}
+        return {"scope": "trace"} if self.is_trace else {"component": self.pick(["c", "c", "d", "both"])}
 
     def metric(self, name: str) -> Written:
         form = self.pick(["check"] * 6 + ["measure"] * 2 + ["label"] * 2 + ([] if self.is_trace else ["judge"]))

@@ -198,9 +198,13 @@ class _TraceReader:
         self.bucket = bucket_of(unit_moment(trace, timestamp))
 
     def read(self, portfolio: Written, functions: Functions) -> None:
-        metrics = {metric["name"]: metric for metric in portfolio["metrics"]}
+        members = {part["id"]: part["members"] for part in portfolio["components"] if part.get("members")}
+        metrics = {
+            metric["name"]: metric | ({"of": members[of]} if (of := metric.get("component")) in members else {})
+            for metric in portfolio["metrics"]
+        }
         around = Around(metrics, functions, self.u)
-        for metric in portfolio["metrics"]:
+        for metric in metrics.values():
             evaluated: list[tuple[Outcome, float]] = []
             waits = False
             for place in places_of(metric, self.trace):
@@ -243,7 +247,7 @@ class _TraceReader:
             trace_id=self.trace.trace_id,
             span_id=text_of(place.span.get("span_id")) if is_span else None,
             component=metric.get("component", ""),
-            tier=text_or_none(place.span.get("tier")) if is_span else None,
+            tier=_tier(metric, place) if is_span else None,
             model=text_or_none(place.span.get("model")) if is_span else None,
             metric=metric["name"],
             outcome=outcome.state,
@@ -262,7 +266,7 @@ class _TraceReader:
     ) -> Iterable[tuple[str, str | None]]:
         span = place.span if place.index >= 0 else None
         yield "all", None
-        yield "tier", text_or_none(span.get("tier")) if span is not None else None
+        yield "tier", _tier(metric, place) if span is not None else None
         yield "release", self.release
         yield "model", text_or_none(span.get("model")) if span is not None else None
         if (metric.get("sample") or {}).get("strata"):
@@ -303,3 +307,8 @@ class _TraceReader:
         tick.n += 1
         if score is not None and facet not in ("stratum", "label"):
             tick.scores.append(score)
+
+
+def _tier(metric: Written, place: Place) -> str | None:
+    """Return the tier of a span; of a component that stands for several, which of them the span is of."""
+    return text_or_none(place.span.get("component" if "of" in metric else "tier"))

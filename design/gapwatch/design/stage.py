@@ -312,7 +312,7 @@ def _needed_points(view: PipelineView, metrics: list[MetricDesign]) -> list[Inte
         point.blind = sorted(
             m.name
             for m in metrics
-            if m.component == point.component and point.name in m.spans and point.name not in m.answered
+            if point.component in m.owners and point.name in m.spans and point.name not in m.answered
         )
     return [p for p in view.points if p.blind]
 

@@ -11,9 +11,11 @@ from gapwatch.design.commands.design import design as design_command
 from gapwatch.design.metrics.questions import MAX_ASKED
 from gapwatch.design.metrics.selection import MAX_METRICS, ONCE, added_fact
 from gapwatch.design.metrics.traceability import MAX_PAGES
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.output import facts_from
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.fact import Fact
 from tests.design.source_tree import write_tree
 
@@ -49,9 +51,26 @@ def test_a_portfolio_keeps_its_bounds_and_each_other_metric_has_a_reason(tmp_pat
     assert len(made.open_questions) <= MAX_ASKED
     assert all(sum(m.family == family for m in made.metrics) <= 1 for family in ONCE)
     shelved = {s.metric.name for s in made.selection.shelf}
-    assert shelved | {m.name for m in made.metrics} == {m.name for m in whole.metrics}
+    shared = {m.name for m in made.metrics if m.members}
+    assert (shelved | {m.name for m in made.metrics}) - shared == {m.name for m in whole.metrics}
     assert all(s.why for s in made.selection.shelf)
     assert not whole.selection.shelf
+
+
+def test_model_calls_are_measured_once_a_pipeline_by_component(tmp_path: Path) -> None:
+    made = _wide(tmp_path)
+    data = portfolio_data(made)
+    portfolio = parse_portfolio(portfolio_yaml(data, made))
+
+    callers = {c.id for c in made.architecture.components if "llm_chat" in c.capabilities}
+    group = next(c for c in portfolio.components if c.members)
+    mine = [m for m in portfolio.metrics if m.component == group.id]
+    assert set(group.members) == callers and len(callers) > 1
+    assert {m.name for m in mine} >= {"model_calls_finish_reason", "model_calls_model_cost"}
+    of_one = [m for m in made.metrics if m.family.endswith(("finish_reason", "model_cost")) and not m.members]
+    assert of_one == [] and all(m.spans and set(m.owners) == callers for m in made.metrics if m.members)
+    needed = {p.component for p in made.points if "model_calls_finish_reason" in p.blind}
+    assert needed == callers
 
 
 def test_what_is_added_comes_in_though_it_is_worth_little(tmp_path: Path) -> None:

@@ -22,9 +22,11 @@ from gapwatch.design.source.ir import (
     Stmt,
     constant_of,
     is_call,
+    is_name,
     is_text,
     items_of,
     line_of,
+    name_of,
     operand_of,
     operands_of,
     pairs_in,
@@ -203,6 +205,10 @@ class ClaimedCode:
         outer = [e for e in given if names_in(e) & brought or self.brings(subject, e, None)]
         if not outer:
             return "returns nothing that a model, a search or a service gave it"
+        if any(_is_given_back(e, subject) for e in given) and all(
+            _is_given_back(e, subject) or _is_never_empty(e) or _is_bound_to_text(e, subject) for e in given
+        ):
+            return "gives back what it was given where it fails, and else a text around the answer"
         if all(_is_never_empty(e) for e in given):
             return "never returns an empty value"
         return None
@@ -274,6 +280,30 @@ def _passes_on(e: Expr | None) -> bool:
 
 def _without_docstring(body: Body) -> Body:
     return tuple(s for s in body if not (s[0] == "expr" and s[2][0] == "k") and s[0] not in ("import", "from"))
+
+
+def _is_given_back(e: Expr, subject: Subject) -> bool:
+    """Return whether a value is a parameter that the function never binds anew."""
+    inner = unwrapped(e)
+    name = name_of(inner) if inner is not None and is_name(inner) else None
+    return name in {p.name for p in subject.ir.params} and not _bound_values(subject, str(name))
+
+
+def _is_bound_to_text(e: Expr, subject: Subject) -> bool:
+    """Return whether a value is a name that is only bound to values which are never empty."""
+    inner = unwrapped(e)
+    values = _bound_values(subject, str(name_of(inner))) if inner is not None and is_name(inner) else []
+    return bool(values) and all(_is_never_empty(value) for value in values)
+
+
+def _bound_values(subject: Subject, name: str) -> list[Expr]:
+    return [
+        value
+        for s in subject.statements
+        if s[0] == "assign"
+        and (value := value_of(s)) is not None
+        and any(name in target_names(t) for t in targets_of(s))
+    ]
 
 
 def _is_never_empty(e: Expr) -> bool:

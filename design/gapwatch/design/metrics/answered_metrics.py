@@ -53,7 +53,7 @@ def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], pr
         unanswered: dict[str, str] = {}
         for name in metric.spans:
             reasons = []
-            mine = by_name[metric.component, name]
+            mine = [p for owner in metric.owners for p in by_name[owner, name]]
             for point in mine:
                 spans = present.points.get(point.symbol, PointSpans())
                 own = _own_spans(spans.own, fields, wanted)

@@ -26,6 +26,14 @@ _MIN_UNITS = 200
 MAX_FORMS = 3
 
 
+#: Most lines between `try` and the end of its handler for the parse in it to be all that it does.
+_AROUND_A_PARSE = 5
+
+#: Functions that look after what is stored.
+_LOOKS_AFTER = re.compile(
+    r"^_*(exists?|has|is|count|delete|remove|clear|reset|list|verify|check|add|save|set|update)(_|$)"
+)
+
 #: Operations that a family of errors or durations is about.
 _OPERATIONS = {
     "model_latency": "the model calls",
@@ -265,6 +273,7 @@ class Catalog:
             concern="reliability",
             fields=["attributes.parsed_text"],
             severity="page" if any(h.kind == "llm" for h in hits) or self.component.tiers else "ticket",
+            is_of_model=any(h.kind == "llm" for h in hits),
             action="look at the failing texts: a new model or prompt often changes the form first",
             valid_when="the text reaches the parser; lenient parsers accept more than strict JSON",
         )
@@ -344,6 +353,14 @@ class Catalog:
             h
             for h in self._hits("has_try_except", "swallows")
             if not any(o.path == h.path and o.line <= h.line and h.end <= max(o.end, o.line) for o in other)
+        ]
+        # A handler around one parse counts what the text of the parse shows already.
+        parses = self._hits("parses_json", "llm", "text", "http", "queue")
+        swallowing = [
+            h
+            for h in swallowing
+            if h.end - h.line > _AROUND_A_PARSE
+            or not any(p.path == h.path and h.line <= p.line <= h.end for p in parses)
         ]
         # A handler that gives the failure back is counted by the answers that it makes.
         given = self._hits("returns_failure") if self.component.distance is not None else []
@@ -507,7 +524,8 @@ class Catalog:
         ]
 
     def _retrieval(self) -> Iterator[MetricDesign]:
-        hits = self._uses("retrieval")
+        # To look whether something is there may rightly find nothing.
+        hits = [h for h in self._uses("retrieval") if not _LOOKS_AFTER.search(h.symbol.rpartition(".")[2])]
         if hits:
             yield self._make(
                 "passages_found",

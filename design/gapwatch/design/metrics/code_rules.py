@@ -110,6 +110,14 @@ def _around(outer: str, symbols: set[str]) -> bool:
 # -- a place does not support the claim -----------------------------------------------------------------------------
 
 
+def _abstract(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    subject = view.code.subject(symbol)
+    if subject is not None and subject.info.is_abstract:
+        return f"{symbol.rpartition('.')[2]} only says what a subclass must define"
+    return None
+
+
 def _constructor(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     del metric, place
     for one in view.code.chain(symbol):
@@ -168,6 +176,7 @@ def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
 
 
 PLACE_RULES: dict[str, PlaceRule] = {
+    "abstract_method": _abstract,
     "constructor": _constructor,
     "unused_code": _unused,
     "swallowed_status": _swallowed_status,

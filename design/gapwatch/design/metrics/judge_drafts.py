@@ -106,10 +106,16 @@ def _for_tier(
     return [_judge(judged, criterion) for criterion in _criteria(judged)]
 
 
+#: Keys of a provider's reply around the answer; no model chose their values.
+_ENVELOPE = frozenset(
+    "choices delta done error event finish_reason id index model object role stop_reason type usage".split()  # noqa: SIM905
+)
+
+
 def _criteria(judged: _Judged) -> list[_Criterion]:
     tier, prompts, place = judged.tier, judged.prompts, judged.place
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
-    keys = sorted({k for p in prompts for k in p.output_fields})
+    keys = sorted({k for p in prompts for k in p.output_fields} - _ENVELOPE)
     asked = _asked(prompts)
     out: list[_Criterion] = []
     if evidence:

@@ -118,6 +118,9 @@ class MetricDesign:
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
         answered: Names of its spans that the program emits already, with all that it needs.
         unanswered: Names of its other spans, with the reason.
+        is_of_model: Of a parse: whether a model wrote the text.
+        members: Components that share it; empty where it is about its own component alone.
+        group: Id of the component that stands for the members, or "".
     """
 
     name: str
@@ -160,6 +163,14 @@ class MetricDesign:
     evidence_from: list[CodePlace] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     unanswered: dict[str, str] = field(default_factory=dict)
+    is_of_model: bool = True
+    members: list[str] = field(default_factory=list)
+    group: str = ""
+
+    @property
+    def owners(self) -> list[str]:
+        """Components whose spans it reads."""
+        return self.members or [self.component]
 
     @property
     def is_answered(self) -> str:

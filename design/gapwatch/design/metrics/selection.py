@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.shared_metrics import shared_metrics
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Most metrics of a portfolio; more are deleted unread by whoever is on call.
@@ -61,6 +63,9 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("tokens_per_call", 1.5),
     ("tier_mix", 1),
 )
+#: Families whose value a caller hands on: one of two components of which one calls the other is enough.
+_HANDED_ON = ("passages_found", "retrieval_latency")
+_OF_OTHER_PARSES = 1.5
 _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 
@@ -128,15 +133,21 @@ def select_metrics(
     """
     added = added_metrics(facts)
     components = {c.id: c for c in architecture.components}
-    names = _chosen(metrics, components, concerns, added, has_goal=True)
-    shelf = [Shelved(m, _why(m, metrics, names)) for m in metrics if m.name not in names]
+    shared = shared_metrics(metrics, architecture)
+    joined = set().union(*(names for _, names in shared))
+    metrics = [*(metric for metric, _ in shared), *metrics]
+    # What a shared metric joins comes in by name alone.
+    free = [m for m in metrics if m.name not in joined or m.name in added]
+    edges = {(e.src, e.dst) for e in architecture.edges}
+    names = _chosen(free, components, edges, concerns, added, has_goal=True)
+    shelf = [Shelved(m, _why(m, metrics, names, joined)) for m in metrics if m.name not in names]
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )
     came_in: list[str] = []
     went_out: list[str] = []
     if concerns or any(c.goal_words for c in architecture.components):
-        without = _chosen(metrics, components, set(), added, has_goal=False)
+        without = _chosen(free, components, edges, set(), added, has_goal=False)
         spoken = {m.name for m in metrics if m.concern in concerns or components[m.component].goal_words}
         came_in, went_out = sorted((names - without) & spoken), sorted(without - names - spoken)
     return PortfolioSelection([m for m in metrics if m.name in names], shelf, came_in, went_out)
@@ -145,6 +156,7 @@ def select_metrics(
 def _chosen(
     metrics: list[MetricDesign],
     components: dict[str, ComponentDraft],
+    edges: set[tuple[str, str]],
     concerns: set[str],
     added: set[str],
     has_goal: bool,
@@ -155,20 +167,26 @@ def _chosen(
     left = [m for m in metrics if m.name not in added]
     while left and len(taken) < MAX_METRICS:
         families = Counter(_kind(m) for m in taken)
-        of_component = Counter(m.component for m in taken)
+        of_component = Counter(_owner(m) for m in taken)
         judges = sum(m.source == "judge" for m in taken)
         names = {m.name for m in taken}
+        read = {_judged(m) for m in taken if m.source == "judge"}
+        of_kind = {kind: [m.component for m in taken if _kind(m) == kind] for kind in _HANDED_ON}
         fitting = [
             m
             for m in left
-            if not (m.source == "judge" and judges >= MAX_JUDGES)
+            if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
             and not (m.family in ONCE and families[_kind(m)])
             and _parts(m) <= names
+            and not (
+                _kind(m) in _HANDED_ON
+                and any((m.component, o) in edges or (o, m.component) in edges for o in of_kind[_kind(m)])
+            )
         ]
         if not fitting:
             break
         left_worth = {
-            m.name: worth[m.name] - 1.5 * families[_kind(m)] - 0.75 * of_component[m.component] for m in fitting
+            m.name: worth[m.name] - 1.5 * families[_kind(m)] - 0.75 * of_component[_owner(m)] for m in fitting
         }
         best = max(fitting, key=lambda m: left_worth[m.name])
         if left_worth[best.name] < LEAST_WORTH:
@@ -186,6 +204,16 @@ def _parts(metric: MetricDesign) -> set[str]:
     return {claim["numerator"], claim["denominator"]} if claim["form"] == "ratio" else set(metric.parts)
 
 
+def _owner(metric: MetricDesign) -> str:
+    """Return what a metric is about; one that components share is about each call by itself."""
+    return metric.name if metric.members else metric.component
+
+
+def _judged(metric: MetricDesign) -> tuple[str, str, tuple[CodePlace, ...]]:
+    """Return what a judge reads: one prompt is judged once a concern, whichever function of a component sends it."""
+    return metric.component, metric.concern, tuple(metric.prompts)
+
+
 def _kind(metric: MetricDesign) -> str:
     if metric.source == "judge":
         return f"judge of {metric.concern}"
@@ -200,15 +228,18 @@ def _family(metric: MetricDesign) -> str:
 def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], has_goal: bool) -> float:
     if metric.source == "judge":
         worth = _OF_JUDGES.get(metric.concern, 4.0)
+    elif metric.pattern == "parses_json" and not metric.is_of_model:
+        # Texts of files, settings and stores change with releases, not with traffic.
+        worth = _OF_OTHER_PARSES
     else:
         worth = next((value for end, value in _WORTH if _family(metric).endswith(end)), 3.0)
-    worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high")
+    worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high") + bool(metric.members)
     return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
 
 
-def _why(metric: MetricDesign, metrics: list[MetricDesign], names: set[str]) -> str:
+def _why(metric: MetricDesign, metrics: list[MetricDesign], names: set[str], joined: set[str]) -> str:
     same = [m.name for m in metrics if m.name in names and _kind(m) == _kind(metric)]
-    if metric.family in ONCE and same:
+    if (metric.name in joined or metric.family in ONCE) and same:
         return f"one of a pipeline is enough: {same[0]}"
     if same:
         return f"{len(same)} of its kind are in the portfolio, such as {same[0]}"

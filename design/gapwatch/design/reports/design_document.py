@@ -162,7 +162,7 @@ def _components(design: Design) -> Iterator[Block]:
 
 
 def _facts(design: Design, c: ComponentDraft) -> Table:
-    metrics = [m.name for m in design.metrics if m.component == c.id]
+    metrics = [m.name for m in design.metrics if c.id in m.owners]
     offline = "online and offline" if c.is_offline_evaluable else "online only"
     rows: list[tuple[Inline | Words, ...]] = [
         ("role", c.role),

@@ -174,7 +174,7 @@ class _Comparison:
         patterns = {(h.pattern, self.now(h.symbol)) for c in old for h in c.hits}
         out: list[UnmonitoredCode] = []
         for c in self.new.architecture.components:
-            mine = [m for m in self.new.metrics if m.component == c.id]
+            mine = [m for m in self.new.metrics if c.id in m.owners]
             if known.isdisjoint(c.symbols):
                 out.append(UnmonitoredCode("component", c.id, c.id, c.files[0], tuple(m.name for m in mine)))
             for tier in c.tiers:

@@ -6,8 +6,10 @@ from typing import Any
 
 import yaml
 
+from gapwatch.design.architecture.component_names import title_of
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.shared_metrics import shared_components
 from gapwatch.design.stage import Design
 from gapwatch.scorers.portfolio.direction import is_cascade_name
 
@@ -30,6 +32,11 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
     if design.goal:
         out["goal"] = design.goal
     out["components"] = [_component(c) for c in design.architecture.components]
+    exported = {m.name for m in design.metrics if m.is_exported}
+    out["components"] += [
+        {"id": group, "name": title_of(group), "kind": kind, "members": members}
+        for group, (kind, members) in shared_components(m for m in design.metrics if m.is_exported).items()
+    ]
     out["edges"] = [
         {"from": e.src, "to": e.dst, "status": e.verification, "evidence": e.evidence}
         for e in design.architecture.edges
@@ -40,7 +47,6 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
                 {"component": r.component, **r.conditions, "evidence": r.evidence} for r in design.present.rules
             ]
         }
-    exported = {m.name for m in design.metrics if m.is_exported}
     out["facts"] = [f.model_dump(mode="json", exclude_none=True) for f in design.facts if f not in design.stale_facts]
     out["questions"] = [
         q.as_yaml() | {"decides": [d for d in q.decides if d in exported]} for q in design.open_questions
@@ -99,7 +105,7 @@ def _component(c: ComponentDraft) -> dict[str, Any]:
 def _metric(m: MetricDesign, exported: set[str]) -> dict[str, Any]:
     out: dict[str, Any] = {
         "name": m.name,
-        "component": m.component,
+        "component": m.group or m.component,
         "purpose": m.purpose,
         "concern": m.concern,
         "claim": m.claim,

@@ -139,7 +139,7 @@ def print_summary(design: Design, out: Path) -> None:
         table.add_column(title, justify="right" if title == "metrics" else "left")
     components = design.architecture.components
     for c in components[:_MOST_SHOWN]:
-        count = sum(m.component == c.id and m.is_exported for m in design.metrics)
+        count = sum(c.id in m.owners and m.is_exported for m in design.metrics)
         table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
     console.print(table)
     if len(components) > _MOST_SHOWN:

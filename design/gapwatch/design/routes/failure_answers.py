@@ -71,6 +71,10 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
         before.extend(x for block in inner_bodies(s) for x in statements(block))
 
 
+#: Names of functions that say whether something holds.
+_SAYS_WHETHER = re.compile(r"(^|_)(is|has|can|should)_")
+
+
 def _given(s: Stmt) -> Expr | None:
     """Return what a statement gives back or sends, None for nothing."""
     if s[0] == "return":
@@ -88,6 +92,8 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
         inside = list(statements(body))
         for x in inside:
             value = _given(x)
+            if value == ("k", False) and _SAYS_WHETHER.search(subject.ir.name):
+                continue  # the answer to a question, and no failure
             form = Forms(inside, caught).of(value) if value is not None else ""
             if value is not None and form in _KINDS and not (form == "given" and not _is_argument(subject, value)):
                 yield value, line_of(x), _KINDS[form], 0.9

@@ -52,7 +52,9 @@ _NO_ANSWER = re.compile(
     r"|perf_counter|rsplit|lstrip|rstrip|splitlines|title|model_dump|model_dump_json|to_dict|copy|exists|mkdir|unlink|range|enumerate|zip|sorted|sum|min|max|any|all|is_set|decode|encode)$"
 )
 _LOGGING = re.compile(r"(^|\.)(log|logger|logging|_logger|_log|LOG|LOGGER|warnings|print|traceback|console|st)(\.|$)")
-_PREDICATE = re.compile(r"^_?(is|has|can|should|was|are|needs|supports|contains|check|validate)_", re.I)
+_PREDICATE = re.compile(
+    r"^_?(is|has|can|should|was|are|needs|supports|contains|check|validate)_|_(called|exists|enabled|allowed)$", re.I
+)
 _CACHED = re.compile(r"cache|redis|memcache", re.I)
 _WRITES = re.compile(r"^_?(set|put|store|save|write|delete|invalidate|clear|expire|setex)", re.I)
 _STORE = re.compile(r"(^|[._])(store|memory|repo|repository|db|database|collection|table|kv|storage)$", re.I)

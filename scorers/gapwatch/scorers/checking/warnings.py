@@ -65,7 +65,9 @@ def _coverage(portfolio: Portfolio) -> Iterator[Caution]:
     if not portfolio.metrics:
         yield Caution("", "no metrics: nothing is monitored")
         return
-    watched = {metric.component for metric in portfolio.metrics if not isinstance(metric.claim, RatioClaim)}
+    watched = portfolio.with_members(
+        metric.component for metric in portfolio.metrics if not isinstance(metric.claim, RatioClaim)
+    )
     for component in portfolio.components:
         if component.id not in watched:
             yield Caution(shown(component.id), "no metric: this component is not monitored")

@@ -13,6 +13,7 @@ from gapwatch.scorers.loading.metric_rules import check_metric
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList, nearest, one_of
 from gapwatch.scorers.loading.re2 import note_pattern
 from gapwatch.scorers.loading.threshold_rules import check_threshold
+from gapwatch.scorers.portfolio.component import Component
 from gapwatch.scorers.portfolio.llm_origin import split_entry
 from gapwatch.scorers.printable import shown
 
@@ -31,6 +32,7 @@ def check_portfolio_rules(draft: Draft) -> None:
             (("components", position, "tiers", index, "id"), tier.id) for index, tier in enumerate(component.tiers)
         )
         check_unique(tiers, "tier", draft.problems)
+        _check_members(draft, component, ("components", position, "members"))
     for position, edge in draft.edges:
         draft.know_component(edge.from_, ("edges", position, "from"))
         draft.know_component(edge.to, ("edges", position, "to"))
@@ -41,6 +43,15 @@ def check_portfolio_rules(draft: Draft) -> None:
         check_direction(draft, metric, ("metrics", position))
         check_threshold(draft, metric, ("metrics", position))
         check_alert(draft, metric, ("metrics", position))
+
+
+def _check_members(draft: Draft, component: Component, path: KeyPath) -> None:
+    check_unique((((*path, i), member) for i, member in enumerate(component.members)), "member", draft.problems)
+    for index, member in enumerate(component.members):
+        draft.know_component(member, (*path, index))
+        found = draft.by_id.get(member)
+        if member == component.id or (found is not None and found.members):
+            draft.problems.add((*path, index), f"{shown(member)} has members itself", "a component without members")
 
 
 def check_unique(named: Iterable[tuple[KeyPath, str]], what: str, problems: ProblemList) -> None:

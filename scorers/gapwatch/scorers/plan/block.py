@@ -62,6 +62,11 @@ class Block:
         """Version of each metric."""
         return tuple(planned.metric.version for planned in self.metrics)
 
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Components whose spans are its rows, where its component stands for several."""
+        return next((c.members for c in self.portfolio.components if c.id == self.component), ())
+
     @property
     def is_trace(self) -> bool:
         """True if the rows are traces."""

@@ -42,6 +42,7 @@ class Component(WrittenModel):
         files: Source files.
         symbols: Functions and classes.
         tiers: Sub-routes, best first.
+        members: Ids of the components whose spans it stands for together; its metrics break down by them as by tier.
     """
 
     id: Text
@@ -68,6 +69,7 @@ class Component(WrittenModel):
     files: tuple[Prose, ...] = ()
     symbols: tuple[Prose, ...] = ()
     tiers: tuple[Tier, ...] = ()
+    members: tuple[Text, ...] = ()
 
 
 class Edge(WrittenModel):

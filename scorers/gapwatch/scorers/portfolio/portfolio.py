@@ -5,6 +5,7 @@ A practitioner or the design stage writes it; every other part of Gapwatch reads
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
@@ -113,3 +114,8 @@ class Portfolio(WrittenModel):
     def direction_fact(self, metric: Metric) -> Fact | None:
         """Return the latest fact about a metric's direction, or None where there is none."""
         return direction_fact(metric, self.facts)
+
+    def with_members(self, ids: Iterable[str | None]) -> set[str | None]:
+        """Return ids of components with those that they stand for."""
+        named = set(ids)
+        return named | {member for part in self.components if part.id in named for member in part.members}

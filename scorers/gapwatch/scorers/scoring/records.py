@@ -89,24 +89,25 @@ def _examined(value: bytes | None, types: RecordTypes) -> Any:
 
 
 def block_owners(blocks: Sequence[Block], traces: Sequence[Any]) -> list[RowOwners]:
-    """Return the rows of each block: the spans of its component, or the traces of its pipeline.
+    """Return the rows of each block: the spans of its component or of its members, or the traces of its pipeline.
 
     Args:
         blocks: Blocks of a plan.
         traces: Records of the plan's pipelines.
     """
-    rows = [RowOwners() for _ in blocks]
-    by_pipeline: dict[str, dict[str, RowOwners]] = {block.portfolio.pipeline: {} for block in blocks}
+    rows = [RowOwners(is_by_member=bool(block.members)) for block in blocks]
+    by_pipeline: dict[str, dict[str, list[RowOwners]]] = {block.portfolio.pipeline: {} for block in blocks}
     for block, owners in zip(blocks, rows, strict=True):
-        by_pipeline[block.portfolio.pipeline][_TRACES if block.is_trace else block.component] = owners
+        for name in [_TRACES] if block.is_trace else block.members or [block.component]:
+            by_pipeline[block.portfolio.pipeline].setdefault(name, []).append(owners)
     for ord_, trace in enumerate(traces):
         components = by_pipeline.get(trace.pipeline, {})
         for index, span in enumerate(trace.spans):
-            if (of := components.get(span.component)) is not None:
+            for of in components.get(span.component, ()):
                 of.owners.append(span)
                 of.records.append(ord_)
                 of.indices.append(index)
-        if (of := components.get(_TRACES)) is not None:
+        for of in components.get(_TRACES, ()):
             of.owners.append(trace)
             of.records.append(ord_)
             of.indices.append(-1)

@@ -60,11 +60,13 @@ class RowOwners:
         owners: Span of each row, or trace.
         records: `ord` of the record of each row.
         indices: Position of the span in its trace; -1 for a trace.
+        is_by_member: The component stands for several; which of them a span is of takes the place of the tier.
     """
 
     owners: list[Any] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
+    is_by_member: bool = False
 
 
 class SliceColumns:
@@ -107,10 +109,10 @@ class SliceColumns:
     def of_rows(self, name: str) -> pa.Array:
         """Return a text of the span, one value per row; null for a trace."""
         if name not in self._of_rows:
-            of_spans = attrgetter(name)
             texts: list[str | None] = []
             for block in self._blocks:
                 is_trace = block.indices[:1] == [-1]
+                of_spans = attrgetter("component" if block.is_by_member and name == "tier" else name)
                 texts += [None] * len(block.owners) if is_trace else map(of_spans, block.owners)
             self._of_rows[name] = pa.array(texts, pa.string())
         return self._of_rows[name]
@@ -119,8 +121,8 @@ class SliceColumns:
         """Return a text of the span or of the trace for some rows."""
         if name in _TRACE_TEXTS:
             return self.of_records(name).take(pa.array(self.ord[rows]))
-        if name in self._of_rows:
-            return self._of_rows[name].take(pa.array(rows))
+        if name in self._of_rows or name == "tier":
+            return self.of_rows(name).take(pa.array(rows))
         return pa.array([getattr(self._owners[row], name, None) for row in rows.tolist()], pa.string())
 
     def _numbers(self, name: str) -> FloatArray:

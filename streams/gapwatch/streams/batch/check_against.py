@@ -180,5 +180,6 @@ def unclaimed_components(found: Against, portfolio: Portfolio) -> dict[str, int]
 
 
 def spans_of(found: Against, portfolio: Portfolio, component: str) -> int:
-    """Return the number of spans of a component in the traces."""
-    return found.components[portfolio.pipeline, component]
+    """Return the number of spans of a component in the traces, or of those that it stands for."""
+    members = next((part.members for part in portfolio.components if part.id == component), ())
+    return sum(found.components[portfolio.pipeline, name] for name in members or (component,))

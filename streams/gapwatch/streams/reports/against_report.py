@@ -128,7 +128,7 @@ def _doubt_of_pipeline(found: Against, portfolio: Portfolio) -> str:
 
 def _doubts_of_components(found: Against, portfolio: Portfolio, metrics: Sequence[MetricAgainst]) -> Iterator[str]:
     strangers = unclaimed_components(found, portfolio)
-    applied = {one.metric.component for one in metrics if one.applies}
+    applied = portfolio.with_members(one.metric.component for one in metrics if one.applies)
     for component in portfolio.components:
         if not spans_of(found, portfolio, component.id) and component.id not in applied:
             near = nearest(component.id, strangers)

@@ -261,8 +261,8 @@ class _Report:
 
     def _print_unmonitored(self) -> None:
         lines = []
-        seen = seen_components(self._con, self._portfolio.pipeline)
-        measured = {m.component for m in self._portfolio.metrics}
+        seen = self._portfolio.with_members(seen_components(self._con, self._portfolio.pipeline))
+        measured = self._portfolio.with_members(m.component for m in self._portfolio.metrics)
         for component in self._portfolio.components:
             if component.id not in measured:
                 lines.append(f"component {shown(component.id)}: has no metric")

@@ -118,8 +118,8 @@ def _unseen(portfolio: Portfolio, seen: list[SeenMetric]) -> Iterator[str]:
             yield f"{name} (no trace was decided)"
         elif metric.threshold is not None and metric.alert is None:
             yield f"threshold of {name} (the metric has no key alert, so only reports say whether it holds)"
-    components = {row.component for row in mine}
-    measured = {metric.component for metric in portfolio.metrics}
+    components = portfolio.with_members(row.component for row in mine)
+    measured = portfolio.with_members(metric.component for metric in portfolio.metrics)
     for component in portfolio.components:
         if component.id not in measured:
             yield f"component {component.id} (no metric is about it)"

@@ -1,0 +1,113 @@
+"""Joins metrics over components, with a breakdown by component: of model calls, and of several ways to do one step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import permutations
+
+from gapwatch.design.architecture.component_names import snake, title_of, unique
+from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.metrics.metric_design import MetricDesign
+
+#: Id of the component that stands for all that call a model.
+MODEL_CALLS = "model_calls"
+#: Families that are joined.
+SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
+_PURPOSES = {
+    "answer_present": "model calls return a non-empty answer",
+    "finish_reason": "answers of models are not cut off or filtered",
+    "model_latency": "duration of the model calls",
+    "tokens_per_call": "number of tokens of prompts and answers",
+    "model_cost": "cost of the model calls",
+}
+_MOST_EVIDENCE = 8
+
+
+def shared_components(metrics: Iterable[MetricDesign]) -> dict[str, tuple[str, list[str]]]:
+    """Return kind and members of each component that stands for several, by its id."""
+    members: dict[str, set[str]] = {}
+    for metric in metrics:
+        if metric.group:
+            members.setdefault(metric.group, set()).update(metric.members)
+    kinds = {group: "llm" if group.startswith(MODEL_CALLS) else "other" for group in members}
+    return {group: (kinds[group], sorted(members[group])) for group in sorted(members)}
+
+
+def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> list[tuple[MetricDesign, set[str]]]:
+    """Return metrics of several components together, each with the names of those that it joins.
+
+    There is one of each family of model calls, and one wherever functions of one name make the same claim: the ways of
+    several vendors, readers or formats to do one step. Evidence and action are those of the component that comes first
+    by priority; a limit stays only where all have the same one.
+    """
+    rank = {"primary": 0, "secondary": 1, "tertiary": 2}
+    order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
+    used = {c.id for c in architecture.components}
+    edges = {(e.src, e.dst) for e in architecture.edges}
+    titles = {c.id: c.name.lower() for c in architecture.components}
+    ids: dict[str, str] = {}
+    joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
+    for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
+        family = next((f for f in SHARED if _is_of(metric, f)), "")
+        if family:
+            joins.setdefault((MODEL_CALLS, family, ""), []).append(metric)
+        elif (step := _step(metric)) is not None:
+            joins.setdefault((step, metric.family, json.dumps(metric.claim, sort_keys=True)), []).append(metric)
+    out: list[tuple[MetricDesign, set[str]]] = []
+    for (step, family, _), mine in joins.items():
+        members = sorted({m.component for m in mine})
+        # Where one member calls another they are no ways beside each other, but steps after each other.
+        if len(members) < 2 or (step != MODEL_CALLS and any(pair in edges for pair in permutations(members, 2))):
+            continue
+        if step not in ids:
+            ids[step] = unique(step, used)
+        purpose = _PURPOSES.get(family) or mine[0].purpose.replace(titles[mine[0].component], title_of(step).lower())
+        out.append((_joined(family, mine, members, ids[step], purpose), {m.name for m in mine}))
+    return out
+
+
+def _step(metric: MetricDesign) -> str | None:
+    """Return the name of the method that a metric is about, where it is about one."""
+    names = {symbol.rpartition(".")[2].strip("_") for symbol in metric.symbols}
+    is_plain = metric.source == "catalog" and not metric.is_cascade and metric.claim["form"] != "ratio"
+    step = snake(next(iter(names))) if len(names) == 1 and is_plain else ""
+    return step or None
+
+
+def _is_of(metric: MetricDesign, family: str) -> bool:
+    """Return whether a metric is of a family; an answer counts where the function calls the model itself."""
+    if family == "answer_present":
+        return metric.family.endswith(family) and metric.severity == "page"
+    return metric.family == family
+
+
+def _joined(family: str, metrics: list[MetricDesign], members: list[str], group: str, purpose: str) -> MetricDesign:
+    spans = sorted({name for m in metrics for name in m.spans})
+    limits = [m.claim.get("limit") for m in metrics]
+    lead = metrics[0]
+    joined = replace(
+        lead,
+        name=f"{group}_{family}",
+        family=family,
+        purpose=f"{purpose}, by component",
+        claim=dict(lead.claim),
+        evidence=[m.evidence[0] for m in metrics][:_MOST_EVIDENCE],
+        symbols=sorted({symbol for m in metrics for symbol in m.symbols}),
+        places=[place for m in metrics for place in m.places],
+        tier="",
+        spans=spans,
+        when={"field": "name", "one_of": spans},
+        goal_words=sorted({word for m in metrics for word in m.goal_words}),
+        monitors=sorted({name for m in metrics for name in m.monitors}),
+        questions=sorted({question for m in metrics for question in m.questions}),
+        members=members,
+        group=group,
+    )
+    if any(limit != limits[0] for limit in limits):
+        joined.claim.pop("limit", None)
+        joined.threshold, joined.threshold_source, joined.limit_place = None, "none", None
+        joined.of, joined.severity = "mean", ""
+        joined.direction_verdict, joined.direction_evidence = "unverified", ""
+    return joined

@@ -1,0 +1,126 @@
+"""Several ways to do one step share their metrics, and what an owner would delete is not proposed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.loading.load import parse_portfolio
+from tests.design.source_tree import write_tree
+
+_STEP = """
+import openai, httpx
+client = openai.OpenAI()
+
+class Step{n}:
+    def ask_{n}(self, question):
+        return client.chat.completions.create(
+            model="m",
+            messages=[{{"role": "system", "content": "Answer number {n} in one short sentence."}}],
+        ).choices[0].message.content
+
+    def look_up(self, question):
+        return {look}
+"""
+_LOOK = 'httpx.get("https://index.example/{n}").raise_for_status().json()'
+_ASKS = """
+import openai
+client = openai.OpenAI()
+
+def answer(question):
+    return client.chat.completions.create(
+        model="m", messages=[{"role": "system", "content": "Answer the question in one short sentence."}]
+    ).choices[0].message.content
+"""
+
+
+def _made(root: Path, is_bounded: bool = True, **files: str) -> Design:
+    tree = {f"{name.replace('__', '/')}.py": text for name, text in files.items()}
+    return run_design(scan_repository(write_tree(root, tree)), is_bounded=is_bounded)
+
+
+def test_ways_to_do_one_step_share_a_metric_of_the_step(tmp_path: Path) -> None:
+    steps = {f"app__step_{n}": _STEP.format(n=n, look=_LOOK.format(n=n)) for n in (1, 2, 3)}
+    made = _made(tmp_path, **steps)
+    portfolio = parse_portfolio(portfolio_yaml(portfolio_data(made), made))
+
+    shared = [m for m in made.metrics if m.group == "look_up"]
+    members = next(c.members for c in portfolio.components if c.id == "look_up")
+    assert "service_errors" in {m.family for m in shared}
+    assert len(members) == 3 and all(len(m.places) == 3 for m in shared)
+    assert sum(s.metric.family == "service_errors" for s in made.selection.shelf) == 3
+
+
+def test_steps_that_call_each_other_share_nothing(tmp_path: Path) -> None:
+    first = _STEP.format(n=1, look=_LOOK.format(n=1))
+    second = "from app import step_1\n" + _STEP.format(
+        n=2, look=f"step_1.Step1().look_up(question) or {_LOOK.format(n=2)}"
+    )
+    made = _made(tmp_path, app__step_1=first, app__step_2=second)
+
+    assert any(e.src != e.dst for e in made.architecture.edges)
+    assert not [m for m in made.metrics if m.group == "look_up"]
+
+
+def test_code_left_behind_is_no_part_of_the_application(tmp_path: Path) -> None:
+    alone = _made(tmp_path / "a", app__main=_ASKS, app__legacy__old=_ASKS)
+    used = _made(tmp_path / "b", app__main=_ASKS + "\nfrom app.legacy import old\n", app__legacy__old=_ASKS)
+
+    def paths(made: Design) -> set[str]:
+        return {h.path for c in made.architecture.components for h in c.hits}
+
+    assert paths(alone) == {"app/main.py"}
+    assert paths(used) == {"app/main.py", "app/legacy/old.py"}
+
+
+def test_a_text_given_back_on_failure_is_never_missing(tmp_path: Path) -> None:
+    wraps = _ASKS.replace("def answer(question):\n    return", "def summarise(page):\n    try:\n        found =") + (
+        '        summary = f"<summary>{found}</summary>"\n        return summary\n'
+        "    except openai.APIError:\n        return page\n"
+    )
+    wraps = wraps.replace('\n        model="m"', '\n            model="m"').replace(
+        "\n    ).choices", "\n        ).choices"
+    )
+    made = _made(tmp_path, is_bounded=False, app__main=wraps)
+
+    assert made.has_model
+    assert not [m for m in made.metrics if m.family.endswith("answer_present")]
+    assert [m for m, r in made.dropped if "never_or_rightly_empty" in r.rules]
+
+
+def test_an_abstract_search_and_a_look_at_what_is_stored_are_no_searches(tmp_path: Path) -> None:
+    search = """
+class Retriever:
+    def retrieve(self, query):
+        raise NotImplementedError
+
+class VectorRetriever(Retriever):
+    def retrieve(self, query):
+        return self.index.search(query)
+"""
+    made = _made(tmp_path, is_bounded=False, app__main=_ASKS, app__search=search)
+
+    lines = {p.line for m in made.metrics if m.family.endswith("passages_found") for p in m.places}
+    assert lines == {7}
+
+
+def test_a_handler_around_one_parse_is_counted_by_the_parse(tmp_path: Path) -> None:
+    parse = (
+        _ASKS
+        + """
+import json
+
+def read(question):
+    try:
+        found = json.loads(answer(question))
+    except ValueError:
+        found = {}
+    return found
+"""
+    )
+    made = _made(tmp_path, is_bounded=False, app__main=parse)
+
+    families = {m.family for m in made.metrics}
+    assert "output_parses" in families and "swallowed_errors" not in families
