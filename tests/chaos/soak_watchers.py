@@ -26,6 +26,7 @@ import argparse
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -59,6 +60,15 @@ metrics:
     alert: {severity: page}
 """
 SLOW_SHARE, PER_SECOND = 0.1, 2
+
+
+def is_open(port: int) -> bool:
+    """Return whether somebody listens on a port of this machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 class Watchers:
@@ -126,6 +136,8 @@ class Watchers:
 
     def feed(self) -> None:
         """Send traces by the SDK until it is over."""
+        while not is_open(self.otlp_port):  # what the SDK gives up before the receiver is there is not what is tried
+            time.sleep(0.5)
         provider = TracerProvider(resource=Resource({"service.name": "otlp-soak", "host.name": "soak-host"}))
         exporter = OTLPSpanExporter(endpoint=f"http://127.0.0.1:{self.otlp_port}/v1/traces")
         provider.add_span_processor(BatchSpanProcessor(exporter))
