@@ -62,7 +62,7 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         if len(members) < 2 or (step != MODEL_CALLS and any(pair in edges for pair in permutations(members, 2))):
             continue
         if step not in ids:
-            ids[step] = unique(step, used)
+            ids[step] = unique(f"every_{step}" if step in used else step, used)
         purpose = _PURPOSES.get(family) or mine[0].purpose.replace(titles[mine[0].component], title_of(step).lower())
         out.append((_joined(family, mine, members, ids[step], purpose), {m.name for m in mine}))
     return out
