@@ -48,6 +48,16 @@ def test_a_change_that_began_with_it_joins_however_late_it_is_found() -> None:
     assert one.join("a2", series("answer"), onset(1_004, 20, 20), 1_000 + 5 * _HOUR) == first
 
 
+def test_of_one_component_a_change_joins_whose_wide_set_holds_the_other_one() -> None:
+    """Few failures date a change late or early: the set has hours, and the most likely tick lies an hour off."""
+    one = book()
+    first = one.join("a1", series("retrieve", "latency"), onset(1_000), 1_010)
+    wide = onset(1_000 - _HOUR, _HOUR, _HOUR + 20)
+
+    assert one.join("a2", series("retrieve", "answers"), wide, 1_080) == first
+    assert one.join("a3", series("rank", "answers"), onset(1_000 + _HOUR, _HOUR + 20, _HOUR), 1_090) != first
+
+
 def test_a_change_that_began_an_hour_later_is_another_incident() -> None:
     one = book()
     first = one.join("a1", series("retrieve"), onset(1_000), 1_010)

@@ -14,6 +14,7 @@ from gapwatch.streams.alerting.series.slice_units import SeriesKey
 # component, and numbers are dated to five minutes. Larger joins what is unrelated, smaller splits one incident.
 _APART_TICKS = 20
 # A 95 % set counts up to so far from its most likely tick: that of a small change has hours, and would join everything.
+# Between two metrics of one component it counts as a whole, where it holds the most likely tick of the other one.
 _SET_TICKS = 60
 # For so long after its end an incident opens again where one of its series moves again; later it is another one.
 _AGAIN_TICKS = 120
@@ -37,6 +38,10 @@ class Onset:
         """Return True where both changes may have begun together."""
         (first, last), (begin, end) = self._near, other._near
         return first - _APART_TICKS <= end and begin - _APART_TICKS <= last
+
+    def holds(self, other: Onset) -> bool:
+        """Return True where the change may have begun at the most likely tick of another one."""
+        return self.earliest <= other.at <= self.latest
 
     @property
     def _near(self) -> tuple[int, int]:
@@ -75,8 +80,9 @@ class IncidentBook:
         """Return the id of the incident of a new alert: the first one that it belongs to, or a new one.
 
         An alert belongs to an open incident of its pipeline and environment if its change may have begun together with
-        that of a member, unless the graph has no way between the components; else to one of which its series is a
-        member already. An incident that ended within the last hour opens again where one of its series moves again.
+        that of a member, unless the graph has no way between the components, or if the 95 % set of one of both holds
+        the most likely tick of the other and both are of one component; else to one of which its series is a member
+        already. An incident that ended within the last hour opens again where one of its series moves again.
 
         Args:
             alert_id: Id of the new alert.
@@ -100,7 +106,11 @@ class IncidentBook:
             return False
         graph = self._graph_of(series.pipeline)
         return any(
-            one.onset.meets(member.onset) and not graph.are_apart(one.series.component, series.component)
+            (one.onset.meets(member.onset) and not graph.are_apart(one.series.component, series.component))
+            or (
+                one.series.component == series.component
+                and (one.onset.holds(member.onset) or member.onset.holds(one.onset))
+            )
             for one in members
         )
 
