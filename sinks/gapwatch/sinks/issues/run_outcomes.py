@@ -158,8 +158,10 @@ def read_run(con: StoreReader, wanted: str) -> TestRun:
     found = [run for run in runs if run.run_id == wanted] or [run for run in runs if run.run_id.startswith(wanted)]
     if wanted == "last" and runs:
         found = [runs[-1]]
+    if not runs:
+        raise UsageError("the store has no run of tests yet; gapwatch test run CONFIG makes one")
     if len(found) != 1:
-        known = ", ".join(run.run_id for run in runs[-5:]) or "none"
+        known = ", ".join(run.run_id for run in runs[-5:])
         what = "several runs begin" if found else "no run begins"
         raise UsageError(f"{what} with {wanted!r}; the latest runs: {known}")
     return _with_outcomes(con, found[0])
