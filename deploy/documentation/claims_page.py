@@ -72,6 +72,12 @@ _REASONS = {
     "unscored": "a Python scorer gave no result",
 }
 
+_MEMBERS = """
+A component with `members` stands for several: `{id: model_calls, kind: llm, members: [plan, answer]}`. Its metrics read
+the spans of all members, and break down by member where others break down by tier: `gapwatch rates --by tier`, the
+facet `tier` of ticks and alerts. The `tier` that a claim reads stays that of the span.
+"""
+
 _FIELDS = """## Fields
 
 Fields that begin with `trace.` are those of metrics with `scope: trace`; all others are of a span. A text field takes
@@ -94,7 +100,7 @@ def claims_page() -> str:
     definitions = portfolio_schema()["$defs"]
     parts = [_INTRODUCTION, _OUTCOMES]
     parts.append("Reasons of `unknown`, `skip` and `error`:\n\n" + _table(("reason", "meaning"), _reason_rows()))
-    parts.append("## Keys of a metric\n\n" + _arguments(definitions["Metric"]))
+    parts.append("## Keys of a metric\n\n" + _arguments(definitions["Metric"]) + "\n\n" + _MEMBERS.strip())
     parts.append("## Forms")
     for name in SECTIONS["forms"]:
         parts += _section(examples["forms"][name], _form_arguments(name, definitions))
