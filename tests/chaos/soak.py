@@ -162,7 +162,9 @@ class Soak:
 
     def wait_until_storing(self) -> None:
         """Wait until more is stored than at first, and say how long it took."""
-        began, before = time.monotonic(), self.stored()
+        began = time.monotonic()
+        while (before := self.stored()) < 0 and time.monotonic() - began < 120:
+            time.sleep(0.5)  # it starts: without an answer nothing is known of what was stored
         while self.stored() <= before and time.monotonic() - began < 120:
             time.sleep(0.5)
         self.write("stores again", seconds=round(time.monotonic() - began, 1))
