@@ -2,7 +2,7 @@
 
 While the consumer group rebalances, nothing is committed: Kafka reads a commit behind the JoinGroup of the same
 connection, finds its generation illegal, and aiokafka then joins as a new member. The group waits ten seconds for the
-old one, in which the next commit has the same effect: after a killed judge the others would answer nothing for minutes.
+old one, in which the next commit has the same effect: after a killed judge the others answer little for a while.
 """
 
 from __future__ import annotations
