@@ -122,6 +122,7 @@ def fault_run_of_processes(
     server.start()
     children = Children()
     began = time.perf_counter()
+    judged: Judged | None = None
     try:
         judged = Judged(
             children, folder / "judged", broker, cap, here.recv(), timeout_seconds=0.5, concurrency=32, attempts=4,
@@ -140,6 +141,10 @@ def fault_run_of_processes(
         judged.wait_until(lambda: fleet.closed() == requests, 300)
         fleet.end()
     finally:
+        if judged is not None:  # what a failed run has started would go on
+            judged.kill_judges()
+            if judged.pid is not None:
+                judged.kill()
         children.close()
     here.send("end")
     usd, largest, seen = here.recv()
