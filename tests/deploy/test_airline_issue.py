@@ -63,9 +63,9 @@ def test_a_bad_release_becomes_one_draft_whose_return_is_told(kafka_broker: Kafk
     planted = {f"c{number}" for number, release in enumerate(releases) if release == BAD}
     kafka_broker.produce(topic, stream(releases, 0, chance))
     children = Children()
+    portfolio = (AIRLINE / "portfolio.yaml").read_text()
+    watched = Watched(children, tmp_path / "run", kafka_broker, topic, [portfolio])
     try:
-        portfolio = (AIRLINE / "portfolio.yaml").read_text()
-        watched = Watched(children, tmp_path / "run", kafka_broker, topic, [portfolio])
         watched.start()
         watched.wait_until(lambda: read_note(watched.store) is not None)
 
@@ -116,5 +116,8 @@ def test_a_bad_release_becomes_one_draft_whose_return_is_told(kafka_broker: Kafk
         change = status()["changes"][-1]
         assert change["by"] == "gapwatch" and change["why"].endswith("of ids_known"), json.dumps(change)
         assert f"issue {issue} has regressed" in watched.said()
+        assert watched.end() == 0, watched.said()
     finally:
+        if watched.pid is not None:
+            watched.kill()
         children.close()
