@@ -181,6 +181,7 @@ def test_what_comes_of_a_new_assignment_before_the_next_seek_is_left_to_it(monke
     monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", fetched)
     thread = object.__new__(SliceThread)
     thread.taken, thread.sought, thread.buffer = {tp: 1000}, sought, SliceBuffer(8000, Linger(1.0), 0.25)
+    thread._at_consumer = asyncio.Lock()
 
     def fetch(assignment):
         subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))

@@ -105,9 +105,12 @@ class SliceThread(driver.AIOKafkaConsumerThread):
     linger: Linger
     #: True while fetched records are not counted in `taken` yet, because the broker is asked for deleted offsets.
     is_taking = False
+    #: Held by a fetch and by a seek. A fetch that still waited after a seek would drop the first records behind it:
+    #: they move the position of aiokafka, but belong to an epoch that has ended.
+    _at_consumer: asyncio.Lock
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        self.taken = {}
+        self.taken, self._at_consumer = {}, asyncio.Lock()
         options = cast(Any, self.app).slice_options
         fetch_seconds = options.linger_seconds * FETCH_SHARE
         self.linger = Linger(options.linger_seconds)
@@ -120,6 +123,12 @@ class SliceThread(driver.AIOKafkaConsumerThread):
 
     async def _fetch_records(
         self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
+    ) -> Any:
+        async with self._at_consumer:
+            return await self._fetch_slices(consumer, active_partitions, timeout, max_records)
+
+    async def _fetch_slices(
+        self, consumer: Any, active_partitions: Any, timeout: float | None, max_records: int | None
     ) -> Any:
         epoch = self.epoch
         active = {tp for tp in self.taken if active_partitions is None or tp in active_partitions}
@@ -209,13 +218,15 @@ class SliceThread(driver.AIOKafkaConsumerThread):
         await self.call_thread(self._seek_slices, starts, epoch)
 
     async def _seek_slices(self, starts: Mapping[TP, tuple[int, int]], epoch: int) -> None:
-        consumer = self._ensure_consumer()
-        self.epoch, self.sought = epoch, consumer._subscription.subscription.assignment
-        self.taken.clear()
-        self.buffer.clear()
-        for tp, (start, available) in starts.items():
-            consumer.seek(tp, max(start, available))
-            self.taken[TopicPartition(tp.topic, tp.partition)] = start
+        self.epoch = epoch  # ends a fetch under way, whose records the seek brings back
+        async with self._at_consumer:
+            consumer = self._ensure_consumer()
+            self.sought = consumer._subscription.subscription.assignment
+            self.taken.clear()
+            self.buffer.clear()
+            for tp, (start, available) in starts.items():
+                consumer.seek(tp, max(start, available))
+                self.taken[TopicPartition(tp.topic, tp.partition)] = start
 
     async def partition_offsets(self, tps: Iterable[TP]) -> dict[TP, PartitionOffsets]:
         """Ask the broker for the committed, first and last offsets of partitions."""
