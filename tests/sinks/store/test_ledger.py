@@ -45,7 +45,7 @@ def test_a_store_that_accounts_for_everything_balances(store: Store) -> None:
     live = next(one for one in balance.sources if one.lane == "live")
     assert balance.imbalance == 0
     assert (live.consumed, live.read, live.dead_letters, live.foreign, live.duplicates) == (16, 13, 2, 1, 5)
-    assert (live.from_offset, live.to_offset, live.slices) == (0, 20, 2)
+    assert (live.from_offset, live.to_offset, live.slices, live.without_record) == (0, 20, 2, 4)
 
 
 def test_a_verdict_closes_what_was_pending(store: Store) -> None:

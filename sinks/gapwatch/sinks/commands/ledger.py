@@ -52,7 +52,10 @@ def ledger_command(store: StorePlace, form: str) -> None:
 def _as_object(balance: Balance) -> dict[str, Any]:
     return {
         "imbalance": balance.imbalance,
-        "sources": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.sources],
+        "sources": [
+            {**dataclasses.asdict(one), "without_record": one.without_record, "imbalance": one.imbalance}
+            for one in balance.sources
+        ],
         "metrics": [{**dataclasses.asdict(one), "imbalance": one.imbalance} for one in balance.metrics],
         "strays": balance.strays,
         "repeated": balance.repeated,
@@ -82,6 +85,11 @@ def _print_balance(balance: Balance) -> None:
                     f"{n} of {one.read} read records of {shown(one.lane)}{_of_partition(one)} have a time {text} the "
                     "others: they count without a time, and no detector uses them\n"
                 )
+        if one.without_record:
+            sys.stdout.write(
+                f"{one.without_record} offsets of {shown(one.lane)}{_of_partition(one)} had no record: ends of "
+                "transactions, compaction, or records that the broker deleted before they were read\n"
+            )
     if not balance.imbalance:
         sys.stdout.write("balanced: consumed = read + dead letters + foreign; offsets without hole or overlap\n")
 

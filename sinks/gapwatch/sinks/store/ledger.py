@@ -70,6 +70,13 @@ class SourceBalance:
         accounted = self.read + self.dead_letters + self.foreign
         return abs(self.consumed - accounted) + self.holes + self.overlaps
 
+    @property
+    def without_record(self) -> int:
+        """Offsets within the slices that had no record; 0 where offsets count something else than records."""
+        if not self.consumed or self.lane.startswith("file:"):
+            return 0
+        return self.to_offset - self.from_offset - self.holes + self.overlaps - self.consumed
+
 
 @dataclass(frozen=True)
 class MetricBalance:
