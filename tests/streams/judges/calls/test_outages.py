@@ -17,6 +17,7 @@ from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.intake import VerdictIntake
 from gapwatch.streams.judges.calls import patience
+from gapwatch.streams.judges.calls.breaker import Breaker
 from gapwatch.streams.judges.calls.patience import LeftPending, Patience, WorkPlaces
 from gapwatch.streams.judges.calls.provider import CallPrice, Provider
 from gapwatch.streams.judges.calls.terms import caps_of
@@ -234,3 +235,23 @@ def test_a_run_says_which_key_and_provider_in_its_health(tmp_path: Path) -> None
             assert told.startswith("provider openai, key OUTAGE_KEY: down since 20")
             assert told.endswith("UTC: refused_key: status 401: Incorrect API key provided")
             assert intake.waiting() == 1
+
+
+def test_a_trial_of_the_key_does_not_wait_for_a_trial_of_the_model_that_waits_for_it() -> None:
+    """A key and a model fail at once; each waiting call would try one of them, and wait for the other for ever."""
+
+    async def asked() -> list[str]:
+        settings = ProviderSettings(breaker_seconds=0.03, attempts=1)
+        provider = Provider(settings, ScriptedModel(lambda call: OK), rng=lambda: 0.0)
+        time_of_loop = asyncio.get_running_loop().time
+        of_the_model = provider._model_breakers[CALL.model] = Breaker(1, 0.03, time_of_loop)
+        waits = Patience(60.0, time.time(), stays_pending=False)
+        provider.breaker.failed(False, ModelFailure("refused_key"), at_once=True)
+        first = asyncio.ensure_future(provider.fetch_reply(CALL, PRICE, [], waits))
+        await asyncio.sleep(0.01)  # it waits for the key
+        of_the_model.failed(False, ModelFailure("forbidden"), at_once=True)
+        second = asyncio.ensure_future(provider.fetch_reply(CALL, PRICE, [], waits))
+        async with asyncio.timeout(5.0):
+            return [reply.text for reply in await asyncio.gather(first, second)]
+
+    assert asyncio.run(asked()) == ["fine", "fine"]

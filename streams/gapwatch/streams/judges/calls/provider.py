@@ -86,6 +86,11 @@ def most_input_tokens(call: ChatCall) -> int:
     return sum(len(text.encode()) for _, text in call.messages) + 16 * len(call.messages) + 512
 
 
+def _abandon(trials: list[Breaker]) -> None:
+    while trials:
+        trials.pop().abandoned()
+
+
 @dataclass
 class _LearnedPrice:
     """Bills of a provider for a model.
@@ -259,8 +264,7 @@ class Provider:
                 self._slots.release()
         finally:
             if not noted:
-                for breaker in trials:
-                    breaker.abandoned()
+                _abandon(trials)
         if failure is not None:
             raise failure
         assert reply is not None
@@ -271,6 +275,9 @@ class Provider:
         while True:
             # The model's first: a trial of the key must not wait for a model.
             closed = (self._model_breakers.get(model), self.breaker)
+            if any(breaker is not None and breaker.state != "closed" and breaker not in trials for breaker in closed):
+                # Whoever waits for the model tries no key meanwhile: a trial of the model may wait for that of the key.
+                _abandon(trials)
             for breaker in closed:
                 if breaker is not None and breaker.state != "closed" and breaker not in trials:
                     await self._wait_for(breaker, patience, trials)
