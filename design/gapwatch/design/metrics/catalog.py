@@ -265,6 +265,7 @@ class Catalog:
         claim: dict[str, Any] = {"form": "check", "field": "attributes.parsed_text", "optional": True}
         claim |= {"json": {"required": pointers}} if pointers else {"format": "json"}
         wanted = f" with {', '.join(pointers)}" if pointers else ""
+        is_of_model = any(h.kind == "llm" for h in hits) or bool(self.component.tiers)
         return self._make(
             family,
             hits,
@@ -272,8 +273,8 @@ class Catalog:
             purpose=f"{what} is JSON{wanted}",
             concern="reliability",
             fields=["attributes.parsed_text"],
-            severity="page" if any(h.kind == "llm" for h in hits) or self.component.tiers else "ticket",
-            is_of_model=any(h.kind == "llm" for h in hits),
+            severity="page" if is_of_model else "ticket",
+            is_of_model=is_of_model,
             action="look at the failing texts: a new model or prompt often changes the form first",
             valid_when="the text reaches the parser; lenient parsers accept more than strict JSON",
         )
