@@ -15,7 +15,7 @@ ISSUE_TABLE_TEXTS: dict[str, tuple[str, str]] = {
         comment: What the person wrote, redacted; null if nothing.
         by: Who gave it, as the sender names them; null if not said.
         at: Time at which it was given, UTC.
-        came_by: topic, api or file.
+        came_by: topic, api, otlp or file.
         kept_at""",
     ),
     "feedback_joins": (

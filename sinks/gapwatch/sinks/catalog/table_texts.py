@@ -235,9 +235,9 @@ TABLE_TEXTS: dict[str, tuple[str, str]] = {
     "span_ledger": (
         "Spans and log records that came over OTLP, and feedback: each is in one state; they add up to `consumed`.",
         """source: Topic of the traces that the spans were assembled to; `feedback` for feedback.
-        item: span, log_record or feedback.
+        item: span, log_record, span_event (feedback in a span) or feedback.
         state: consumed, or pending, assembled, duplicate, late, dropped_kind, shed, dead_letter, joined, foreign,
-            orphan.
+            orphan, feedback (taken as such).
         cause: Why: how the trace was closed, what is wrong with a dead letter; empty without one.
         n: Change of the number since the row before; sum it.
         recorded_at: Time, UTC.""",

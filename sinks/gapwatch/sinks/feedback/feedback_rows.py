@@ -23,7 +23,7 @@ Marks = Mapping[tuple[str, int], int]
 
 
 def feedback_step(feedback: Sequence[Feedback], came_by: str) -> Step:
-    """Return a step that inserts feedback as it came: by topic, api or file."""
+    """Return a step that inserts feedback as it came: by topic, api, otlp or file."""
 
     def insert(transaction: StoreTransaction) -> None:
         rows = [

@@ -100,7 +100,7 @@ class FeedbackIntake:
 
         Args:
             feedback: Feedback in any order, repeated ones included.
-            came_by: topic, api or file.
+            came_by: topic, api, otlp or file.
             read: Next offsets of the topic after these.
             unreadable: Number of records among them that could not be read; only counted.
 

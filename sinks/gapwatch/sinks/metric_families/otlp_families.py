@@ -14,7 +14,7 @@ OTLP = (
     _own(
         "otlp_items_total", "counter", "spans or log records",
         "Spans and log records by state: assembled (cause: how their trace was closed), duplicate, late, "
-        "dropped_kind, shed, dead_letter (cause: what is wrong), joined, orphaned, foreign. With "
+        "dropped_kind, shed, dead_letter (cause: what is wrong), joined, orphaned, foreign, feedback. With "
         "gapwatch_otlp_items_pending they add up to the state consumed.", "item", "state", "cause", lasting=True,
     ),
     _own(

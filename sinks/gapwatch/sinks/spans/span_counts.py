@@ -14,7 +14,7 @@ import duckdb
 from gapwatch.sinks.store.row_inserts import insert_rows
 from gapwatch.sinks.store.store import Store
 
-#: Item (`span`, `log_record`), state and cause. The cause may be empty.
+#: Item (`span`, `log_record`, `span_event`), state and cause. The cause may be empty.
 SpanKey = tuple[str, str, str]
 _COLUMNS = ("source", "item", "state", "cause", "n", "recorded_at")
 

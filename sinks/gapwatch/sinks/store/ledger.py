@@ -109,7 +109,7 @@ class SpanBalance:
 
     Attributes:
         source: Name of the source: the topic that the whole traces go to.
-        item: `span` or `log_record`.
+        item: `span`, `log_record`, `span_event` or `feedback`.
         consumed: Number that was received.
         states: Number by state and cause, such as `assembled (quiet)`.
     """

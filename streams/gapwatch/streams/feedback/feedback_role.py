@@ -1,14 +1,15 @@
-"""Feedback of a live run: read from the topic `feedback`, taken over the API, joined as its traces come."""
+"""Feedback of a live run: from the topic `feedback`, the API and OTLP, joined as its traces come."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from datetime import UTC, datetime
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
-from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.sinks.api.service import RunService
 from gapwatch.sinks.feedback.feedback import Feedback
@@ -40,6 +41,7 @@ class FeedbackRole:
     ) -> None:
         self._thread, self._service = writer.thread, service
         self.intake = FeedbackIntake(writer.store, portfolios, writer.write_slice)
+        self._begun: Future[None] = Future()
         self._is_unreadable_logged = False
         self._reader: StoredTopicReader | None = None
         if kafka is not None:
@@ -49,7 +51,25 @@ class FeedbackRole:
 
     async def run(self) -> None:
         """Take feedback until cancelled."""
+        if not self._begun.done():
+            self._begun.set_result(None)
         await asyncio.gather(self._join(), *([] if self._reader is None else [self._reader.run()]))
+
+    def take_from_feed(self, feedback: Sequence[Feedback]) -> None:
+        """Store feedback that came over OTLP, once the portfolios are registered; for the thread of a feed.
+
+        Raises:
+            JobError: The store could not be written, or the run ended before it had begun.
+        """
+        try:
+            self._begun.result()
+        except CancelledError:
+            raise JobError("the run ended before it could store feedback; the next start reads it again") from None
+        self._thread.executor.submit(self.intake.take, feedback, "otlp").result()
+
+    def close(self) -> None:
+        """Release a feed that waits for the run to begin."""
+        self._begun.cancel()
 
     async def portfolios_changed(self, portfolios: Sequence[Portfolio]) -> None:
         """Count by these portfolios from now on."""

@@ -129,7 +129,7 @@ class Run:
         try:
             await parts.thread.run(parts.service.start)
             if parts.feed is not None:
-                await asyncio.to_thread(parts.feed.start)
+                await asyncio.to_thread(parts.feed.start, parts.feedback.take_from_feed)
             parts.links.page.learn(parts.service.url)
             await parts.thread.run(self._alert_log.begin, parts.thread.store)
             open_alerts = await parts.thread.run(parts.alerts.count_open, parts.thread.store) if parts.alerts else None
@@ -281,6 +281,7 @@ class Run:
         parts = self.parts
         self._tell()
         feed = parts.feed
+        parts.feedback.close()
         ended = await asyncio.gather(
             *([] if feed is None else [asyncio.to_thread(feed.stop, FEED_SECONDS)]),
             parts.relay.close(RELAY_SECONDS),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gapwatch.scorers.portfolio.portfolio import Portfolio
+from gapwatch.sinks.feedback.feedback import Feedback
 from gapwatch.sinks.spans.late_spans import LateSpanRow
 from gapwatch.sinks.spans.span_counts import SpanKey
 from gapwatch.streams.alerting.incidents.alert_texts import RecordPlace
@@ -111,8 +112,15 @@ class RunFeed(Protocol):
         """Return rows for the block at the start of a run: name to its lines."""
         ...
 
-    def start(self) -> None:
-        """Start; raises UsageError if an address cannot be used."""
+    def start(self, take_feedback: Callable[[Sequence[Feedback]], None]) -> None:
+        """Start.
+
+        Args:
+            take_feedback: Stores feedback, on a thread of the feed; when it returns, each of it is stored once.
+
+        Raises:
+            UsageError: An address cannot be used.
+        """
         ...
 
     def switch(self, portfolios: Sequence[Portfolio]) -> None:

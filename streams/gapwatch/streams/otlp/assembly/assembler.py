@@ -1,21 +1,27 @@
 """`Assembler`: requests to whole traces, in memory, with a clock that is given.
 
-Closed traces go to a mapper at once; what is late, doubled or dead is counted and kept for the caller to store.
+Closed traces go to a mapper at once; what is late, doubled or dead is counted and kept for the caller to store. So is
+feedback, which mostly comes after its trace was closed.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gapwatch.sinks.feedback.feedback import Feedback
 from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.assembly.closed_trace import ClosedTrace, ExportBody, LateSpan, Mapper
-from gapwatch.streams.otlp.assembly.item_ledger import LOG, REQUEST, SPAN, ItemLedger
+from gapwatch.streams.otlp.assembly.evaluation_events import FoundFeedback, feedback_of
+from gapwatch.streams.otlp.assembly.item_ledger import EVENT, LOG, REQUEST, SPAN, ItemLedger
 from gapwatch.streams.otlp.assembly.late_delays import LateDelays
 from gapwatch.streams.otlp.decoding.raw_items import DeadItem, RawLog, RawSpan, RawTrace, UndecodableError
 from gapwatch.streams.otlp.decoding.splitting import name_of_span, split
 from gapwatch.streams.otlp.mapping.mapping_rules import glob_test
+
+log = logging.getLogger("gapwatch.otlp")
 
 #: Bytes that a pending span takes beside its own; measured by tests/benchmarks.
 SPAN_OVERHEAD = 420
@@ -54,12 +60,16 @@ class Assembler:
         mapper: Maps traces that are closed from now on.
         late: Delays of late spans.
         pending: Number of spans of open traces.
+        has_feedback: Whether evaluations are taken out as feedback; otherwise they are content of their span.
     """
 
     def __init__(self, mapper: Mapper, rules: CloseRules | None = None) -> None:
         self.mapper, self.rules = mapper, rules or CloseRules()
         self.late = LateDelays()
         self.pending = 0
+        self.has_feedback = False
+        self._feedback: list[Feedback] = []
+        self._is_bad_feedback_logged = False
         self._pending_logs = 0
         self._bytes = 0
         # Traces by the last arrival, the oldest first: a trace with news goes to the end.
@@ -138,6 +148,9 @@ class Assembler:
         is_counted: bool = False,
     ) -> None:
         """Add spans and log records that are counted as consumed; see `take`."""
+        if self.has_feedback:
+            logs, found = feedback_of(spans, logs, received_at)
+            self._add_feedback(() if is_counted else found)
         rooted, rootless, closed_ids, rules = self._rooted, self._rootless, self._closed_ids, self.rules
         globs = self.mapper.root_globs
         for span in spans:
@@ -169,8 +182,8 @@ class Assembler:
                 self._close(trace_id, "max_spans", clock)
             elif trace.bytes - SPAN_OVERHEAD * len(trace.spans) > rules.max_bytes:
                 self._close(trace_id, "max_bytes", clock)
-        for log in logs:
-            self._add_log(log, position, received_at, clock, is_counted)
+        for record in logs:
+            self._add_log(record, position, received_at, clock, is_counted)
         while self._bytes > rules.memory and (rooted or rootless):
             self._close(self._oldest(), "memory", clock)
 
@@ -233,11 +246,29 @@ class Assembler:
                 found.append(self._late_spans.popleft())
         return found
 
+    def take_feedback(self) -> list[Feedback]:
+        """Return the feedback since the last call; a commit without it loses it."""
+        found, self._feedback = self._feedback, []
+        return found
+
     def take_dead(self) -> list[DeadItem]:
         """Return the dead letters since the last call; the newest thousand, if there are more."""
         found = list(self._dead)
         self._dead.clear()
         return found
+
+    def _add_feedback(self, found: Sequence[FoundFeedback]) -> None:
+        for item, one in found:
+            if item == EVENT:
+                self._ledger.add(1, EVENT, "consumed")
+            if isinstance(one, DeadItem):
+                if not self._is_bad_feedback_logged:
+                    self._is_bad_feedback_logged = True
+                    log.warning("an evaluation is a dead letter (bad_feedback), as further ones: %s", one.detail)
+                self._bury(one)
+            else:
+                self._ledger.add(1, item, "feedback")
+                self._feedback.append(one)
 
     def _trace(self, trace_id: bytes) -> _OpenTrace | None:
         return self._rooted.get(trace_id) or self._rootless.get(trace_id)

@@ -1,4 +1,4 @@
-"""`ItemLedger`: each span and each log record that came is in exactly one state."""
+"""`ItemLedger`: each span, log record and event with feedback that came is in exactly one state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 SPAN, LOG, REQUEST = "span", "log_record", "request"
+#: Event of a span; only those that are feedback are counted.
+EVENT = "span_event"
 #: State whose number is the sum of those of all others of its item.
 CONSUMED = "consumed"
 #: State of what waits for its trace to be closed; it is not counted but found by looking.
@@ -46,7 +48,7 @@ class ItemLedger:
 def item_imbalance(counts: Mapping[str, int]) -> int:
     """Return by how much what was consumed and the sum of the states differ; 0 for a ledger that balances."""
     off = 0
-    for item in (SPAN, LOG):
+    for item in (SPAN, LOG, EVENT):
         consumed = states = 0
         for key, n in counts.items():
             name, state, _ = key.split(".", 2)

@@ -131,8 +131,8 @@ class DeadItem:
     """Span or log record that cannot be used.
 
     Attributes:
-        item: `span` or `log_record`.
-        cause: `bad_id`, `too_large` or `undecodable`.
+        item: `span`, `log_record` or `span_event`.
+        cause: `bad_id`, `too_large`, `undecodable` or `bad_feedback`.
         detail: What is wrong.
         trace_id: Its trace id in hexadecimal digits, as far as it has one.
         raw: Its bytes, cut at `KEPT_BYTES`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,14 @@ def name_of_span(span: RawSpan) -> str:
         return decode_span(span, _NO_SHAPES).name
     except UndecodableError:
         return ""
+
+
+def events_of_span(span: RawSpan) -> Sequence[tuple[str, int, dict[str, Any]]]:
+    """Return name, nanoseconds and attributes of the events of a span; none where it cannot be decoded."""
+    try:
+        return decode_span(span, _NO_SHAPES).events
+    except UndecodableError:
+        return ()
 
 
 def decode_span(span: RawSpan, shapes: AttributeShapes) -> SpanRecord:

@@ -1,9 +1,10 @@
 """Assembles the requests of a spool to whole traces, on a thread of its own.
 
-    spool ──▶ assembler ──▶ log of traces: fsync ──▶ journal: fsync ──▶ reader of the log
+    spool ──▶ assembler ──▶ log of traces: fsync ──▶ feedback: stored ──▶ journal: fsync ──▶ reader of the log
 
 A kill between any two steps loses nothing and writes nothing twice: the last commit of the journal says how much of the
-log of traces holds, and from which request on the spool is read again.
+log of traces holds, and from which request on the spool is read again. Feedback that was stored
+before a kill comes again, with the same id.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gapwatch.scorers.errors import JobError, UsageError
+from gapwatch.sinks.feedback.feedback import Feedback
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.assembly.closed_trace import ClosedTrace
 from gapwatch.streams.otlp.live.commit_journal import AssemblyCommit, CommitJournal
@@ -29,6 +31,9 @@ COMMIT_BYTES, COMMIT_SECONDS = 8 << 20, 0.5
 #: Seconds between two looks without a wake-up: a trace is closed this much late at most.
 _LOOK_SECONDS = 0.2
 _PENDING = "span.pending."
+
+#: Stores feedback; when it returns, each of it is stored once, also if it came before.
+TakeFeedback = Callable[[Sequence[Feedback]], None]
 
 
 class SpoolAssembly:
@@ -76,6 +81,7 @@ class SpoolAssembly:
         self._thread: threading.Thread | None = None
         self._asked: deque[Callable[[], None]] = deque()
         self._on_failure: Callable[[BaseException], None] = lambda error: None
+        self._take_feedback: TakeFeedback | None = None
 
     @property
     def read(self) -> int:
@@ -97,13 +103,15 @@ class SpoolAssembly:
             and not last.counts.get("log_record.pending.")
         )
 
-    def start(self, on_failure: Callable[[BaseException], None]) -> None:
+    def start(self, on_failure: Callable[[BaseException], None], take_feedback: TakeFeedback | None = None) -> None:
         """Start the thread.
 
         Args:
             on_failure: Called with the error that ends the assembly, on its thread.
+            take_feedback: Stores feedback, on its thread; None: evaluations are content of their span.
         """
-        self._on_failure = on_failure
+        self._on_failure, self._take_feedback = on_failure, take_feedback
+        self._assembler.has_feedback = take_feedback is not None
         self._thread = threading.Thread(target=self._run, name="assembly", daemon=True)
         self._thread.start()
 
@@ -190,6 +198,9 @@ class SpoolAssembly:
         closed, last = self._written, self._committed
         place = self.traces.append([one.envelope for one in closed if one.envelope is not None])
         self._at_step("traces written")
+        if self._take_feedback is not None and (feedback := self._assembler.take_feedback()):
+            self._take_feedback(feedback)
+            self._at_step("feedback stored")
         held = self._assembler.held()
         commit = AssemblyCommit(
             last.number + 1, now, self._read, self._read if held is None else held, place, self._assembler.counts(),

@@ -30,7 +30,7 @@ from gapwatch.streams.otlp.live.commit_journal import AssemblyCommit
 from gapwatch.streams.otlp.live.log_source import LogProgress, LogSource
 from gapwatch.streams.otlp.live.mapping_words import DROPPED, mapping_words
 from gapwatch.streams.otlp.live.spool import Spool
-from gapwatch.streams.otlp.live.spool_assembly import SpoolAssembly
+from gapwatch.streams.otlp.live.spool_assembly import SpoolAssembly, TakeFeedback
 from gapwatch.streams.otlp.live.spool_intake import LogClock, SpoolIntake
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
 from gapwatch.streams.otlp.receiving.http_receiver import HttpReceiver, OtlpAddress
@@ -217,13 +217,16 @@ class SpoolFeed:
         """Return whole traces again by partition and offset; None for one that is no longer in the log."""
         return await asyncio.to_thread(self._records, places)
 
-    def start(self) -> None:
+    def start(self, take_feedback: TakeFeedback | None = None) -> None:
         """Start the assembly and the receivers.
+
+        Args:
+            take_feedback: Stores feedback, on the thread of the assembly.
 
         Raises:
             UsageError: A receiver cannot listen on its address.
         """
-        self._assembly.start(self._failed)
+        self._assembly.start(self._failed, take_feedback)
         for receiver in (self._http, self._grpc):
             if receiver is not None:
                 receiver.start()

@@ -25,6 +25,7 @@ from gapwatch.publisher.kafka_settings import KafkaSettings
 from gapwatch.scorers.errors import JobError, UsageError
 from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.live.span_topics import SpanTopics
+from gapwatch.streams.otlp.live.spool_assembly import TakeFeedback
 from gapwatch.streams.otlp.live.topic_keys import TopicKeys
 from gapwatch.streams.otlp.live.topic_session import TopicSession
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest
@@ -48,6 +49,7 @@ class TopicAssembly:
     Attributes:
         assembler: The assembler at work.
         waiting_for: Reason why nothing is read now; empty if there is none.
+        take_feedback: Stores feedback; None: evaluations are content of their span.
     """
 
     def __init__(
@@ -62,14 +64,20 @@ class TopicAssembly:
         self.waiting_for = "starting"
         self.counts: Mapping[str, int] = {}
         self.is_done = False
+        self.take_feedback: TakeFeedback | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._on_failure: Callable[[BaseException], None] = lambda error: None
         self._keys = TopicKeys(topics.spans)
 
-    def start(self, on_failure: Callable[[BaseException], None]) -> None:
-        """Start the thread; `on_failure` is called on it with the error that ends the assembly."""
-        self._on_failure = on_failure
+    def start(self, on_failure: Callable[[BaseException], None], take_feedback: TakeFeedback | None = None) -> None:
+        """Start the thread.
+
+        Args:
+            on_failure: Called on it with the error that ends the assembly.
+            take_feedback: Stores feedback, on another thread; None: evaluations are content of their span.
+        """
+        self._on_failure, self.take_feedback = on_failure, take_feedback
         self._thread = threading.Thread(target=self._run, name="assembly", daemon=True)
         self._thread.start()
 
@@ -144,6 +152,7 @@ class TopicAssembly:
     def make(self) -> Assembler:
         """Make an assembler without a state, which is at work from now on."""
         self.assembler = self._make()
+        self.assembler.has_feedback = self.take_feedback is not None
         return self.assembler
 
     @property

@@ -16,6 +16,7 @@ from gapwatch.streams.otlp.assembly.close_rules import CloseRules
 from gapwatch.streams.otlp.assembly.late_delays import LateDelays
 from gapwatch.streams.otlp.live.mapping_words import DROPPED, mapping_words
 from gapwatch.streams.otlp.live.span_topics import SpanTopics
+from gapwatch.streams.otlp.live.spool_assembly import TakeFeedback
 from gapwatch.streams.otlp.live.spool_feed import span_counts
 from gapwatch.streams.otlp.live.topic_assembly import TopicAssembly
 from gapwatch.streams.otlp.mapping.mapper import TraceMapper
@@ -91,9 +92,9 @@ class TopicFeed:
             "dropped": DROPPED,
         }
 
-    def start(self) -> None:
-        """Start the assembly."""
-        self._assembly.start(self._failed)
+    def start(self, take_feedback: TakeFeedback | None = None) -> None:
+        """Start the assembly; `take_feedback` stores feedback."""
+        self._assembly.start(self._failed, take_feedback)
 
     def switch(self, portfolios: Sequence[Portfolio]) -> None:
         """Map the traces that are closed from now on by other portfolios."""

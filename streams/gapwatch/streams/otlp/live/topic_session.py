@@ -20,6 +20,7 @@ from gapwatch.streams.otlp.assembly.assembler import Assembler
 from gapwatch.streams.otlp.decoding.raw_items import is_json
 from gapwatch.streams.otlp.live.commit_journal import REMEMBERED_TRACES
 from gapwatch.streams.otlp.live.span_topics import SpanTopics
+from gapwatch.streams.otlp.live.spool_assembly import TakeFeedback
 from gapwatch.streams.otlp.live.topic_clock import TopicClock
 from gapwatch.streams.otlp.receiving.intake import OtlpRequest, Signal
 
@@ -41,12 +42,14 @@ class SessionOwner(Protocol):
         waiting_for: Reason why nothing is read now; empty if there is none.
         counts: Ledger of spans as of the last commit.
         is_done: Whether everything that was there is assembled and committed.
+        take_feedback: Stores feedback; None: evaluations are content of their span.
     """
 
     assembler: Assembler
     waiting_for: str
     counts: Mapping[str, int]
     is_done: bool
+    take_feedback: TakeFeedback | None
 
     @property
     def is_stopping(self) -> bool:
@@ -270,6 +273,11 @@ class TopicSession:
             self._owner.look(partition.partition, request)
 
     async def _commit(self, producer: Any) -> None:
+        take_feedback = self._owner.take_feedback
+        if take_feedback is not None and (feedback := self.assembler.take_feedback()):
+            # A kill before the transaction reads it again; its id is the same then.
+            await asyncio.to_thread(take_feedback, feedback)
+            self._owner.step("feedback stored")
         held = self.assembler.held()
         until = self._number if held is None else held
         while self._starts and self._starts[0][0] < until:
