@@ -326,7 +326,7 @@ def _judged_by_its_promises(soak: Soak, moments: dict[str, float]) -> int:
     """Print what holds; return the exit status."""
     stored, ledger, pages = soak.stored(), soak.asked("ledger"), soak.pages()
     errors = soak.asked(
-        "history", "SELECT reason, count(*) AS n FROM gaps WHERE judge IS NOT NULL AND verdict = 'error' GROUP BY 1"
+        "history", "SELECT reason, count(*) AS n FROM gaps WHERE judge IS NOT NULL AND outcome = 'error' GROUP BY 1"
     )
     feedback = soak.asked("history", "SELECT state, count(*) AS n FROM feedback_joins GROUP BY 1")
     versions = soak.asked("history", "SELECT portfolio_version, count(*) AS n FROM gaps GROUP BY 1 ORDER BY 1")
