@@ -18,7 +18,8 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts import budget_leases
 from gapwatch.sinks.verdicts.budget_leases import Caps, JudgeMoney, Lease, week_of
 from gapwatch.streams.judges.calls import wallet as wallets
-from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
+from gapwatch.streams.judges.calls.call_price import CallPrice
+from gapwatch.streams.judges.calls.provider import OverBudget, Provider
 from gapwatch.streams.judges.calls.wallet import ThreadLender, Wallet
 from gapwatch.streams.judges.settings import ProviderSettings
 

@@ -25,7 +25,8 @@ from gapwatch.sinks.verdicts.budget_leases import (
     week_of,
 )
 from gapwatch.streams.judges.calls.breaker import Breaker
-from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
+from gapwatch.streams.judges.calls.call_price import CallPrice
+from gapwatch.streams.judges.calls.provider import OverBudget, Provider
 from gapwatch.streams.judges.calls.rate_limit import RateLimit
 from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
 from gapwatch.streams.judges.calls.wallet import Wallet

@@ -18,8 +18,9 @@ from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.verdicts.intake import VerdictIntake
 from gapwatch.streams.judges.calls import patience
 from gapwatch.streams.judges.calls.breaker import Breaker
+from gapwatch.streams.judges.calls.call_price import CallPrice
 from gapwatch.streams.judges.calls.patience import LeftPending, Patience, WorkPlaces
-from gapwatch.streams.judges.calls.provider import CallPrice, Provider
+from gapwatch.streams.judges.calls.provider import Provider
 from gapwatch.streams.judges.calls.terms import caps_of
 from gapwatch.streams.judges.models.model_maker import model_access
 from gapwatch.streams.judges.settings import JudgeSettings, ProviderSettings

@@ -16,7 +16,8 @@ from gapwatch.scorers.portfolio.claim import Judge, JudgeClaim, Rubric
 from gapwatch.scorers.portfolio.field import parse_field
 from gapwatch.sinks.issues.issue import TEMPLATES
 from gapwatch.streams.evaluation.running.llm_client import OpenAICompatibleLLMClient, client_access, judge_name
-from gapwatch.streams.judges.calls.provider import CallPrice, Provider
+from gapwatch.streams.judges.calls.call_price import CallPrice
+from gapwatch.streams.judges.calls.provider import Provider
 
 #: Template of the package by the number of the set-up.
 _NAMES = {1: "grafite_input_output_reference", 2: "grafite_output_reference", 3: "grafite_input_output"}

@@ -17,7 +17,8 @@ from gapwatch.sinks.issues.issue import IssueTest
 from gapwatch.streams.evaluation.datasets.example import Example
 from gapwatch.streams.evaluation.running.example_calls import CallLimits, ExampleCalls
 from gapwatch.streams.evaluation.running.llm_client import OpenAICompatibleLLMClient, client_access, judge_name
-from gapwatch.streams.judges.calls.provider import CallPrice, Provider
+from gapwatch.streams.judges.calls.call_price import CallPrice
+from gapwatch.streams.judges.calls.provider import Provider
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from gapwatch.scorers.judges.triple import model_id
 from gapwatch.scorers.judges.verdict import JudgeAnswer
 from gapwatch.sinks.reading.verdict_archive import VerdictArchive
 from gapwatch.streams.judges.audit.rebuilding import Rebuilder, Rebuilt
-from gapwatch.streams.judges.calls.provider import CallPrice, Provider
+from gapwatch.streams.judges.calls.call_price import CallPrice
+from gapwatch.streams.judges.calls.provider import Provider
 from gapwatch.streams.judges.settings import JudgeSettings
 
 

@@ -21,9 +21,10 @@ from gapwatch.scorers.judges.suspicion import suspicions
 from gapwatch.scorers.judges.triple import StabilityTriple, model_id, sampling_params_sha
 from gapwatch.scorers.judges.verdict import JudgeAnswer, NoAnswer
 from gapwatch.scorers.portfolio.claim import Judge, JudgedClaim
+from gapwatch.streams.judges.calls.call_price import CallPrice
 from gapwatch.streams.judges.calls.item_groups import AskAlone, GroupedItem, ItemGroups
 from gapwatch.streams.judges.calls.patience import Patience, SharedPatience
-from gapwatch.streams.judges.calls.provider import CallPrice, OverBudget, Provider
+from gapwatch.streams.judges.calls.provider import OverBudget, Provider
 from gapwatch.streams.judges.calls.terms import JudgeTerms
 from gapwatch.streams.judges.calls.verdict_cache import VerdictCache
 from gapwatch.streams.judges.calls.wallet import Wallet
