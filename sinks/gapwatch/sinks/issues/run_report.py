@@ -40,7 +40,8 @@ def run_sentences(run: TestRun) -> list[str]:
             f"({', '.join(run.judges)}; the mean above 0.5 passes, a tie fails)."
         )
     if run.failed_calls:
-        lines.append(f"{run.failed_calls} calls of judges failed: an error each, and no verdict.")
+        calls = "1 call of a judge" if run.failed_calls == 1 else f"{run.failed_calls} calls of judges"
+        lines.append(f"{calls} failed: an error each, and no verdict.")
     if run.same_family:
         lines.append(
             f"{', '.join(run.same_family)} is of the family of {run.model}: it may favour such answers; read its "

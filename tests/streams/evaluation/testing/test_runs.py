@@ -62,7 +62,7 @@ def test_the_recorded_run_of_grafite_comes_out_as_it_was(store: Path, tmp_path: 
         said = run(configured(tmp_path, url), store, "--name", "again")
     assert said.status == 0, said.err
     assert "7 tests pass in all judges, 9 fail in all, 4 split" in said.out
-    assert "1 calls of judges failed: an error each" in said.out
+    assert "1 call of a judge failed: an error each" in said.out
     assert "llama-3.3:70b is of the family of llama3.1:8b" in said.out
     assert "pass rate 35.0% (7/20)" in said.out
     assert calls["llama3.1:8b"] == 20
