@@ -373,19 +373,20 @@ def test_the_file_of_the_store_is_replaced_during_an_export(tmp_path: Path) -> N
     with Kept(path, portfolios=[]) as kept:
         for number in range(6):
             kept.write_slice(whole_slice(10 * number, 10 * number + 10))
-        inodes = {path.stat().st_ino}
+        replaced = 0
 
         def compact() -> None:
+            nonlocal replaced
             copy = Compaction(kept.store)
             copy.begin()
             copy.copy_rows()
             assert copy.finish() is not None
             copy.end()
-            inodes.add(path.stat().st_ino)
+            replaced += 1  # not told by the inode, whose number a later file may have again
 
         with reading(path) as con:
             export_store(MeddledReader(con, every=9, meddle=compact), place, lambda *_: None)
-        assert len(inodes) > 3
+        assert replaced > 2
         assert contents(place) == contents(path)
 
 
