@@ -6,6 +6,8 @@ from html import escape
 from http import HTTPStatus
 from pathlib import Path
 
+from gapwatch.sinks.pages.layout import frame
+
 _HTML_TYPE = "text/html; charset=utf-8"
 _FILES = {
     "/": ("overview.html", _HTML_TYPE),
@@ -27,23 +29,6 @@ PAGE_HEADERS = {
 }
 
 
-_ERROR_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Gapwatch: {title}</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="{root}overview.css">
-</head>
-<body>
-<header><h1>Gapwatch</h1><p role="status">{title}</p></header>
-<main><section><p>{message}</p><p><a href="{root}">The overview</a> lists the open alerts.</p></section></main>
-</body>
-</html>
-"""
-
-
 def error_page(path: str, status: int, message: str) -> tuple[bytes, dict[str, str]]:
     """Return an error as a page for a browser, and its headers.
 
@@ -52,11 +37,9 @@ def error_page(path: str, status: int, message: str) -> tuple[bytes, dict[str, s
         status: HTTP status, 400 or more.
         message: One sentence.
     """
-    text = _ERROR_PAGE.format(
-        title=f"{status} {HTTPStatus(status).phrase}",
-        root="../" * (path.count("/") - 1) or "./",
-        message=escape(message),
-    )
+    root = "../" * (path.count("/") - 1) or "./"
+    said = f'<section><p>{escape(message)}</p><p><a href="{root}">The overview</a> lists the open alerts.</p></section>'
+    text = frame(f"{status} {HTTPStatus(status).phrase}", said, root)
     return text.encode(), {"Content-Type": _HTML_TYPE, **PAGE_HEADERS}
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gapwatch.sinks.evaluation.markdown_table import markdown_table
 from gapwatch.sinks.evaluation.paired_difference import PairedNumbers
 from gapwatch.sinks.evaluation.run_pairs import MATCH, OUTPERFORM, UNDERPERFORM, MetricPairs, RunPairs
 
@@ -26,7 +27,7 @@ def pairs_markdown(found: RunPairs, level: int = 1) -> str:
     parts.append(" ".join(_size_sentences(found)) + "\n")
     if found.metrics:
         titles = ("metric", "baseline", "candidate", "difference", "95 % interval", "examples", *_WORDS, "candidate is")
-        parts.append(_table(titles, [_metric_cells(metric) for metric in found.metrics]))
+        parts.append(markdown_table(titles, [_metric_cells(metric) for metric in found.metrics]))
     for metric in found.metrics:
         notes = "".join(f" {note}" for note in metric.notes)
         parts.append(f"- `{metric.metric.name}`: **{metric.word}**. {metric.sentence}{notes}")
@@ -38,7 +39,7 @@ def pairs_markdown(found: RunPairs, level: int = 1) -> str:
         for metric in found.metrics
     ]
     if rows:
-        parts.append(_table(("tag", "metric", "examples", *_WORDS), rows))
+        parts.append(markdown_table(("tag", "metric", "examples", *_WORDS), rows))
     changed = [
         (id_, metric.metric.name, word, metric.before[id_], metric.after[id_])
         for metric in found.metrics
@@ -46,7 +47,7 @@ def pairs_markdown(found: RunPairs, level: int = 1) -> str:
         if word != MATCH and not isinstance(metric.pairs, PairedNumbers)
     ]
     if changed:
-        parts.append(_table(("example", "metric", "candidate", "before", "now"), changed[:_SHOWN]))
+        parts.append(markdown_table(("example", "metric", "candidate", "before", "now"), changed[:_SHOWN]))
         if len(changed) > _SHOWN:
             parts.append(f"{len(changed) - _SHOWN} more are in the JSON.\n")
     return "\n".join(parts)
@@ -63,7 +64,7 @@ def side_by_side(comparisons: Sequence[RunPairs]) -> str:
         cells = ["-" if pair is None else f"{_values(pair)[1]} ({pair.word})" for pair in found]
         rows.append((name, _values(first)[0], *cells))
     titles = ("metric", baseline.name, *(one.candidate.name for one in comparisons))
-    return _table(titles, rows)
+    return markdown_table(titles, rows)
 
 
 def pairs_json(found: RunPairs) -> dict[str, Any]:
@@ -131,15 +132,3 @@ def _finite(value: float) -> float | None:
 
 def _named(name: str, run_id: str) -> str:
     return run_id if name == run_id else f"{name} ({run_id})"
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---' for _ in titles)} |"]
-    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: object) -> str:
-    text = " ".join(str(value).split())
-    text = text if len(text) <= 160 else text[:159] + "…"
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gapwatch.scorers.judges.agreement import Estimate
+from gapwatch.sinks.evaluation.markdown_table import markdown_table
 from gapwatch.sinks.issues.run_comparison import RunComparison
 from gapwatch.sinks.issues.run_outcomes import TestOutcome, TestRun, domain_names, issue_names, tag_names
 from gapwatch.sinks.issues.side_by_side import domain_table
-
-_WORDS = 160
 
 
 def rate_words(estimate: Estimate) -> str:
@@ -61,7 +60,7 @@ def run_markdown(run: TestRun) -> str:
         if not groups or (title != "issue" and set(groups) == {"-"}):
             continue
         rows = [(name, *_rate_cells(run, some)) for name, some in groups.items()]
-        parts.append(_table((title, "pass", "decided", "pass rate", "95 % interval", "errors"), rows))
+        parts.append(markdown_table((title, "pass", "decided", "pass rate", "95 % interval", "errors"), rows))
     rows = [
         (
             one.test_id, one.issue.title if one.issue else "?", one.outcome,
@@ -69,14 +68,14 @@ def run_markdown(run: TestRun) -> str:
         )
         for one in run.outcomes.values()
     ]  # fmt: skip
-    parts.append(_table(("test", "issue", "outcome", "mean", "why"), rows))
+    parts.append(markdown_table(("test", "issue", "outcome", "mean", "why"), rows))
     return "\n".join(parts) + "\n"
 
 
 def runs_markdown(runs: Sequence[TestRun]) -> str:
     """Return several runs side by side: the pass rate of each domain by model, then what each run says first."""
     titles, rows = domain_table(runs)
-    parts = [f"# {len(runs)} runs side by side\n", _table(titles, rows)]
+    parts = [f"# {len(runs)} runs side by side\n", markdown_table(titles, rows)]
     for run in runs:
         parts += [f"## {run.model}, run {run.run_id}\n", *run_sentences(run), ""]
     return "\n".join(parts)
@@ -136,13 +135,13 @@ def comparison_markdown(found: RunComparison) -> str:
             groups.setdefault(tag, []).append(id_)
     if groups:
         rows = [(tag, len(ids), *_tag_cells(found, ids)) for tag, ids in sorted(groups.items())]
-        parts.append(_table(("tag", "tests", one.run_id, other.run_id, "better", "worse"), rows))
+        parts.append(markdown_table(("tag", "tests", one.run_id, other.run_id, "better", "worse"), rows))
     if changed:
         rows = [
             (id_, outcomes[id_].issue.title if outcomes[id_].issue else "?", word, _why(other.outcomes[id_]))  # type: ignore[union-attr]
             for id_, word in changed.items()
         ]
-        parts.append(_table(("test", "issue", "changed", "why now"), rows))
+        parts.append(markdown_table(("test", "issue", "changed", "why now"), rows))
     return "\n".join(parts) + "\n"
 
 
@@ -153,15 +152,3 @@ def _tag_cells(found: RunComparison, ids: Sequence[str]) -> tuple[str, ...]:
     better, worse = passed(found.better), passed(found.worse)
     both = passed(found.both_pass)
     return f"{both + worse}/{len(ids)}", f"{both + better}/{len(ids)}", str(better), str(worse)
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---' for _ in titles)} |"]
-    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: object) -> str:
-    text = " ".join(str(value).split())
-    text = text if len(text) <= _WORDS else text[: _WORDS - 1] + "…"
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

@@ -23,7 +23,7 @@ _FRAME = """<!doctype html>
 <link rel="stylesheet" href="{root}overview.css">
 </head>
 <body>
-<header><h1>Gapwatch</h1><p role="status">{title}</p><nav>{links}</nav></header>
+<header><h1>Gapwatch</h1><p role="status">{title}</p>{links}</header>
 <main>
 {body}
 </main>
@@ -39,7 +39,7 @@ class Html(str):
 
 
 def page(title: str, body: Iterable[str], root: str = "./", writes: bool = False) -> str:
-    """Return a page.
+    """Return a page with links to the others.
 
     Args:
         title: One line.
@@ -49,7 +49,20 @@ def page(title: str, body: Iterable[str], root: str = "./", writes: bool = False
     """
     links = " ".join(f'<a href="{root}{path}">{name}</a>' for path, name in PLACES.items())
     script = f'<script src="{root}triage.js"></script>\n' if writes else ""
-    return _FRAME.format(title=escape(title), root=root, links=links, body="\n".join(body), script=script)
+    return frame(title, "\n".join(body), root, f"<nav>{links}</nav>", script)
+
+
+def frame(title: str, body: str, root: str, links: str = "", script: str = "") -> str:
+    """Return the frame of every page but the overview, around HTML.
+
+    Args:
+        title: One line.
+        body: HTML of the content.
+        root: Relative path to `/`, such as `../`.
+        links: HTML behind the title.
+        script: HTML behind the content.
+    """
+    return _FRAME.format(title=escape(title), root=root, links=links, body=body, script=script)
 
 
 def section(title: str, *parts: str, hint: str = "") -> Html:
