@@ -246,13 +246,13 @@ def _metrics(con: StoreReader) -> list[MetricBalance]:
     states = _by_metric(
         con,
         """SELECT lane, pipeline, metric, state, sum(n)::BIGINT FROM ledger
-            WHERE metric IS NOT NULL GROUP BY ALL""",
+            WHERE metric IS NOT NULL GROUP BY ALL ORDER BY ALL""",
     )
     ticked = _by_metric(
         con,
         """SELECT lane, pipeline, metric, outcome, sum(n)::BIGINT
             FROM (FROM ticks UNION ALL BY NAME FROM internal.past_ticks)
-            WHERE level = 'span' AND facet = 'all' AND n > 0 GROUP BY ALL""",
+            WHERE level = 'span' AND facet = 'all' AND n > 0 GROUP BY ALL ORDER BY ALL""",
     )
     keys = sorted(states.keys() | ticked.keys(), key=lambda key: (key[0], key[1] or "", key[2]))
     return [MetricBalance(*key, states.get(key, {}), ticked.get(key, {})) for key in keys]
