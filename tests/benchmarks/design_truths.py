@@ -74,6 +74,8 @@ def index_of(design: Design) -> CodeIndex:
     at: dict[str, str] = {}
     ids: dict[str, set[str]] = {}
     for symbol in design.graph.symbols:
+        if symbol.kind == "module":
+            at[symbol.id] = f"{symbol.path}::<module>"
         if symbol.kind != "function" or symbol.path not in modules:
             continue
         name = symbol.id.removeprefix(modules[symbol.path]).lstrip(".")

@@ -33,8 +33,9 @@ FORM = {
     "unwanted": "what why",
 }
 #: A prompt may stand in a template of its own.
-LINE = re.compile(r"[\w./-]+\.(?:py|jinja|toml):[1-9]\d*")
-SYMBOL = re.compile(r"[\w./-]+\.py::[A-Za-z_][\w.]*")
+LINE = re.compile(r"[\w./-]+\.(?:py|jinja|toml|md):[1-9]\d*")
+#: A route may stand in no function.
+SYMBOL = re.compile(r"[\w./-]+\.py::(?:[A-Za-z_][\w.]*|<module>)")
 
 
 def _read(path: Path) -> dict[str, Any]:
