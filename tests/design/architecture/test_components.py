@@ -209,3 +209,22 @@ def test_confidence_falls_where_a_component_has_no_edge(tmp_path: Path) -> None:
     assert made.architecture.edges == []
     assert all(c.confidence <= 0.7 for c in made.architecture.components)
     assert made.architecture.overall_confidence <= 0.7
+
+
+def test_who_calls_a_plain_function_of_a_file_does_not_use_the_component_that_the_file_holds(tmp_path: Path) -> None:
+    client = "import datetime\n" + CLIENT + "\ndef today():\n    return str(datetime.date.today())\n"
+    report = """
+from openai import OpenAI
+from client import ModelClient, today
+
+def write_report(topic):
+    return OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": topic + today()}])
+
+def write_summary(topic):
+    return ModelClient().complete(topic + today())
+"""
+    made = _made(tmp_path, {"client.py": client, "report.py": report})
+
+    evidence = [line for e in made.architecture.edges for line in e.evidence]
+    assert any("ModelClient.complete" in line for line in evidence)
+    assert not any("today" in line for line in evidence)

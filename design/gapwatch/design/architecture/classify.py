@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.architecture.material import Material
-from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.architecture.model import Architecture, ComponentDraft, EdgeDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.patterns.code_walk import names_in, own_expressions
 from gapwatch.design.source.ir import Function, Stmt, body_of
@@ -146,13 +146,18 @@ def _inside(s: Stmt) -> list[Stmt]:
     return list(statements(body_of(s)))
 
 
+def _is_sure(edge: EdgeDraft) -> bool:
+    """Return whether calls, or the edges that the code gives to a framework's graph, support an edge."""
+    return edge.verification == "verified" or any(call.kind == "framework" for call in edge.calls)
+
+
 def _pattern(
     component: ComponentDraft, functions: list[Function], architecture: Architecture, prompts: dict[str, list[Prompt]]
 ) -> tuple[str, int, str]:
     """Return (pattern, number of signals for it, reason) of the first rule of the paper that matches."""
     capabilities = set(component.capabilities)
-    calls = {e.dst for e in architecture.edges if e.src == component.id and e.verification == "verified"}
-    called = {e.src for e in architecture.edges if e.dst == component.id and e.verification == "verified"}
+    calls = {e.dst for e in architecture.edges if e.src == component.id and _is_sure(e)}
+    called = {e.src for e in architecture.edges if e.dst == component.id and _is_sure(e)}
     has = {c.id: set(c.capabilities) for c in architecture.components}
     if _is_judge(component, prompts):
         return "judge", 3, "a prompt asks for a score of model output"

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from gapwatch.design.architecture.model import ComponentDraft, EdgeDraft
 from gapwatch.design.architecture.verify import CALL_KINDS, verify_pair
-from gapwatch.design.callgraph.graph import CallEdge, CallGraph
+from gapwatch.design.callgraph.graph import CallEdge, CallGraph, Symbol
 
 
 def build_edges(components: list[ComponentDraft], graph: CallGraph) -> list[EdgeDraft]:
@@ -17,10 +17,11 @@ def build_edges(components: list[ComponentDraft], graph: CallGraph) -> list[Edge
         graph: The call graph.
     """
     owner = {symbol: c.id for c in components for symbol in c.symbols}
+    idle = _idle_functions(components, graph)
     direct: dict[tuple[str, str], list[CallEdge]] = defaultdict(list)
     for edge in graph.edges:
         src, dst = owner.get(edge.src), owner.get(edge.dst)
-        if src is not None and dst is not None and src != dst:
+        if src is not None and dst is not None and src != dst and not (edge.kind == "call" and edge.dst in idle):
             direct[src, dst].append(edge)
     out = []
     by_id = {c.id: c for c in components}
@@ -32,6 +33,37 @@ def build_edges(components: list[ComponentDraft], graph: CallGraph) -> list[Edge
     known = {(e.src, e.dst) for e in out}
     out += _through_stores(components, known)
     return sorted(out, key=lambda e: (e.src, e.dst))
+
+
+def _idle_functions(components: list[ComponentDraft], graph: CallGraph) -> set[str]:
+    """Return plain functions that do nothing of their component's work: who calls one does not use that component.
+
+    A date or a key from the environment is such a function, in the file of the component that happens to call it too.
+    A component that does no work by libraries or patterns has none.
+    """
+    by_id = {s.id: s for s in graph.symbols}
+    callers: dict[str, list[str]] = defaultdict(list)
+    for edge in graph.edges:
+        callers[edge.dst].append(edge.src)
+    out: set[str] = set()
+    for component in components:
+        inside = set(component.symbols)
+        uses, hits, tiers = component.uses, component.hits, component.tiers
+        working = {u.symbol for u in uses} | {h.symbol for h in hits} | {t.symbol for t in tiers}
+        pending = sorted(working)
+        if not working:
+            continue
+        while pending:
+            pending = sorted({s for w in pending for s in callers[w] if s in inside and s not in working})
+            working.update(pending)
+        out |= {s for s in inside - working if by_id[s].kind == "function" and _is_plain(by_id[s], by_id)}
+    return out
+
+
+def _is_plain(function: Symbol, by_id: dict[str, Symbol]) -> bool:
+    """Return whether a function is defined in a module and no framework calls it."""
+    parent = by_id.get(function.parent)
+    return parent is not None and parent.kind == "module" and not function.decorators
 
 
 def _label(dst: ComponentDraft) -> str:

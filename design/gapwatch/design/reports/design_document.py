@@ -118,7 +118,7 @@ def _head(design: Design) -> Iterator[Block]:
         yield _text(some, told, look="notice")
     if design.unread:
         told = ", ".join(f"{count:,} files of {language}" for language, count in design.unread.items())
-        yield _text(Strong("Not read: "), f"{told}. What they do is missing from everything below.", look="notice")
+        yield _text(Strong("Not read:"), f" {told}. What they do is missing from everything below.", look="notice")
     yield from _numbers(design)
 
 
