@@ -128,6 +128,7 @@ def _point(fixture: Fixture, component: str, name: str) -> IntegrationPoint:
     symbols = {s.id: s for s in fixture.code.material.graph.symbols}
     s = symbols[symbol]
     fields = [*_ALL_FIELDS, "attributes.count", "attributes.length", "attributes.words", "output", "latency"]
+    fields.append("attributes.retrieved_count")
     return IntegrationPoint(
         component, span_name(symbol, symbols), "other", symbol, CodePlace(s.path, s.line, s.end), fields
     )

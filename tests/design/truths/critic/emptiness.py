@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import chromadb
 from fastapi import FastAPI
 from openai import OpenAI
@@ -10,6 +12,14 @@ app = FastAPI()
 client = OpenAI()
 passages = chromadb.PersistentClient("passages").get_collection("handbook")
 TOPICS = ("pay", "leave", "travel")
+
+
+@dataclass
+class Verdict:
+    """What is said of an answer."""
+
+    words: str
+    is_sure: bool
 
 
 def context_text(found: list[str]) -> str:
@@ -56,6 +66,24 @@ def translate(answer: str) -> str | None:
     return client.chat.completions.create(model="small", messages=messages).choices[0].message.content
 
 
+def verdict_from(reply: str | None) -> Verdict:
+    return Verdict(reply or "", reply is not None)
+
+
+def verdict_on(answer: str) -> Verdict:
+    messages = [{"role": "system", "content": "Judge this answer."}, {"role": "user", "content": answer}]
+    try:
+        reply = client.chat.completions.create(model="small", messages=messages).choices[0].message.content
+    except Exception:
+        return verdict_from(None)
+    return verdict_from(reply)
+
+
+def pieces_of(question: str) -> object:
+    messages = [{"role": "system", "content": "Answer piece by piece."}, {"role": "user", "content": question}]
+    return client.chat.completions.create(model="large", messages=messages, stream=True)
+
+
 @app.post("/ask")
 def ask(question: str) -> dict[str, object]:
     answer = answer_text(question, context_text(retrieve(question))) or ""
@@ -65,4 +93,6 @@ def ask(question: str) -> dict[str, object]:
         "title": title_of(question),
         "topic": topic_of(question),
         "warnings": warnings_of(answer),
+        "verdict": verdict_on(answer),
+        "pieces": pieces_of(question),
     }

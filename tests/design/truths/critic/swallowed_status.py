@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterator
 
 import httpx
@@ -27,6 +28,13 @@ def required_context(question: str) -> list[str]:
         return httpx.get("https://laws.example", params={"q": question}).raise_for_status().json()
     except httpx.HTTPError as error:
         raise HTTPException(502, "the index of laws does not answer") from error
+
+
+def settings_of(reply: str) -> dict[str, object]:
+    try:
+        return json.loads(reply)
+    except ValueError:
+        return {}
 
 
 def answer_events(question: str) -> Iterator[str]:
@@ -65,5 +73,6 @@ async def ask(question: str, urls: list[str]) -> StreamingResponse:
     found = [*optional_context(question), *required_context(question)]
     pages = [*await all_pages(urls), *await every_page(urls)]
     remember(question)
+    settings_of(question)
     book(question)
     return StreamingResponse(answer_events(f"{question}\n{found}\n{pages}"))

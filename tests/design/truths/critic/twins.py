@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 
 import httpx
 from fastapi import FastAPI
@@ -47,7 +48,25 @@ async def search(question: str) -> str:
         return (await session.get("https://index.example", params={"q": question})).raise_for_status().text
 
 
+async def pieces(question: str) -> AsyncIterator[str]:
+    messages = [{"role": "user", "content": question}]
+    async for piece in await client.chat.completions.create(model="large", messages=messages, stream=True):
+        yield piece.choices[0].delta.content or ""
+
+
+async def sent_pieces(question: str) -> AsyncIterator[str]:
+    async for piece in pieces(question):
+        yield piece
+
+
+async def headlines(question: str) -> AsyncIterator[str]:
+    messages = [{"role": "user", "content": f"Headlines of {question}"}]
+    async for piece in await client.chat.completions.create(model="small", messages=messages, stream=True):
+        yield piece.choices[0].delta.content or ""
+
+
 @app.post("/report")
 async def make_report(question: str) -> dict[str, object]:
     steps = await plan(question)
-    return {"steps": steps, **await report(question, await search(question))}
+    told = [piece async for piece in sent_pieces(question)] + [piece async for piece in headlines(question)]
+    return {"steps": steps, "told": told, **await report(question, await search(question))}

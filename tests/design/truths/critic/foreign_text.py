@@ -1,0 +1,63 @@
+"""Texts that no model wrote, or that a provider's protocol forms, beside the answer of a model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import redis
+from fastapi import FastAPI
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+known = redis.Redis()
+
+
+def extra_headers() -> dict[str, Any]:
+    return json.loads(os.environ["EXTRA_HEADERS"])
+
+
+def pieces(question: str) -> Iterator[str]:
+    with httpx.stream("POST", "https://api.openai.com/v1/chat/completions", json={"q": question}) as response:
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                piece = json.loads(line[6:])
+                yield piece["choices"][0]["delta"]["content"]
+
+
+def completed(question: str) -> str:
+    reply = httpx.post("https://api.openai.com/v1/chat/completions", json={"q": question})
+    body = json.loads(reply.text)
+    return body["choices"][0]["message"]["content"]
+
+
+def remembered(question: str) -> dict[str, Any]:
+    return json.loads(known.get(question) or "{}")
+
+
+def requested(request: str) -> dict[str, Any]:
+    return json.loads(request)
+
+
+def kept(question: str) -> dict[str, Any]:
+    return requested(json.dumps({"question": question}))
+
+
+def plan(question: str) -> dict[str, Any]:
+    messages = [{"role": "system", "content": "Answer as JSON with steps."}, {"role": "user", "content": question}]
+    chosen = client.chat.completions.create(model="large", messages=messages)
+    return json.loads(chosen.choices[0].message.content)
+
+
+@app.post("/ask")
+def ask(question: str) -> dict[str, object]:
+    return {
+        "plan": plan(question),
+        "pieces": list(pieces(question)),
+        "completed": completed(question),
+        "known": [remembered(question), kept(question), extra_headers()],
+    }
