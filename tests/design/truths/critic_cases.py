@@ -15,7 +15,7 @@ from gapwatch.design.analysis import no_progress
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.choice import PipelineView
-from gapwatch.design.metrics.code_rules import CodeView
+from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.critic import Case, review_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.served_code import served_functions

@@ -8,6 +8,8 @@ from functools import cached_property
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
+    keyword,
+    leaves,
     names_in,
     own_expressions,
     target_names,
@@ -25,6 +27,7 @@ from gapwatch.design.source.ir import (
     is_name,
     is_text,
     items_of,
+    iterable_of,
     line_of,
     name_of,
     operand_of,
@@ -34,7 +37,7 @@ from gapwatch.design.source.ir import (
     text_parts,
     value_of,
 )
-from gapwatch.design.source.program import FunctionInfo, statements
+from gapwatch.design.source.program import FunctionInfo, last_name, statements
 
 #: Capabilities of plumbing; a call that has one of these brings nothing from outside the process.
 PLUMBING = frozenset({"retry", "breaker", "web", "tracing", "json", "framework", "local_queue"})
@@ -205,13 +208,67 @@ class ClaimedCode:
         outer = [e for e in given if names_in(e) & brought or self.brings(subject, e, None)]
         if not outer:
             return "returns nothing that a model, a search or a service gave it"
+        if all(_is_unread_stream(subject, e) for e in given):
+            return "gives a stream that nobody has read yet"
         if any(_is_given_back(e, subject) for e in given) and all(
             _is_given_back(e, subject) or _is_never_empty(e) or _is_bound_to_text(e, subject) for e in given
         ):
             return "gives back what it was given where it fails, and else a text around the answer"
-        if all(_is_never_empty(e) for e in given):
+        if all(self._is_full(subject, e) for e in given):
             return "never returns an empty value"
         return None
+
+    def _is_full(self, subject: Subject, e: Expr, depth: int = 0) -> bool:
+        """Return whether a value is never empty: a text, an object, or what an own function gives that never is."""
+        inner = unwrapped(e)
+        while inner is not None and inner[0] == "w":
+            inner = unwrapped(operand_of(inner))
+        if inner is None or depth > MAX_HOPS:
+            return False
+        if _is_never_empty(inner):
+            return True
+        if is_name(inner):
+            values = _bound_values(subject, str(name_of(inner)))
+            return bool(values) and all(self._is_full(subject, value, depth + 1) for value in values)
+        if inner[0] == "?":
+            return self._is_full(subject, inner[2], depth + 1) and self._is_full(subject, inner[3], depth + 1)
+        if not is_call(inner):
+            return False
+        if subject.reach(inner).dotted.partition(".")[0] == "instructor" and keyword(inner, "response_model"):
+            return True
+        targets = [edge.dst for edge in subject.inside(inner)]
+        if last_name(inner).lstrip("_")[:1].isupper():
+            return not any(self._counts_itself(target) for target in targets)
+        others = [other for t in targets if (other := self.subject(t)) is not None]
+        return bool(others) and all(self._always_gives(other, depth + 1) for other in others)
+
+    def _always_gives(self, subject: Subject, depth: int) -> bool:
+        last = subject.ir.body[-1] if subject.ir.body else None
+        returns = [value_of(s) for s in subject.statements if s[0] == "return"]
+        if last is None or not returns or subject.ir.is_generator or not leaves(subject.ir.body):
+            return False
+        return all(value is not None and self._is_full(subject, value, depth) for value in returns)
+
+    def _counts_itself(self, symbol: str) -> bool:
+        """Return whether objects of a class may be empty: it says how long they are, or whether they hold."""
+        owner = symbol.rpartition(".")[0] if symbol.rpartition(".")[2] == "__init__" else symbol
+        return any(self.subject(f"{owner}.{name}") is not None for name in ("__len__", "__bool__"))
+
+    def senders(self, symbol: str) -> list[str]:
+        """Return a generator and those whose pieces it sends on, one after the other."""
+        out = [symbol]
+        while len(out) <= MAX_HOPS:
+            subject = self.subject(out[-1])
+            loops = [s for s in subject.statements if s[0] == "for"] if subject is not None else []
+            targets = {t for s in loops if subject and (t := self._single_target(subject, iterable_of(s))) is not None}
+            handed = self._single_target(subject, next(iter(self.returned(subject)), None)) if subject else None
+            targets |= {handed} if handed is not None else set()
+            target = next(iter(targets)) if len(targets) == 1 else None
+            inner = self.subject(target) if target is not None else None
+            if target is None or inner is None or target in out or not inner.ir.is_generator:
+                break
+            out.append(target)
+        return out
 
     def names_brought(self, subject: Subject, wanted: frozenset[str] | None) -> set[str]:
         """Return the names whose values come from calls that reach some capabilities."""
@@ -294,6 +351,16 @@ def _is_bound_to_text(e: Expr, subject: Subject) -> bool:
     inner = unwrapped(e)
     values = _bound_values(subject, str(name_of(inner))) if inner is not None and is_name(inner) else []
     return bool(values) and all(_is_never_empty(value) for value in values)
+
+
+def _is_unread_stream(subject: Subject, e: Expr) -> bool:
+    """Return whether a value is a model's stream as the client gives it."""
+    inner = unwrapped(e)
+    while inner is not None and inner[0] == "w":
+        inner = unwrapped(operand_of(inner))
+    if inner is None or not is_call(inner) or subject.reach(inner).capability != "llm_chat":
+        return False
+    return keyword(inner, "stream") == ("k", True) or "stream" in last_name(inner)
 
 
 def _bound_values(subject: Subject, name: str) -> list[Expr]:

@@ -10,7 +10,7 @@ from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import Catalog
-from gapwatch.design.metrics.code_rules import CodeView
+from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
@@ -172,7 +172,11 @@ def _review_until_settled(
         metrics = _without_broken(kept)
     names = {m.name for m in metrics}
     reviews = [r for r in critique.reviews if r.metric in names]
-    return MetricChoice(metrics, dropped, replace(critique, reviews=reviews), gaps)
+    # What the critic refuses to measure is not missing.
+    refused = {(m.component, f"missing_deterministic_coverage: {m.pattern}") for m, _ in dropped}
+    issues = [i for i in critique.cross_component_issues if (i.component, i.issue) not in refused]
+    settled = replace(critique, reviews=reviews, cross_component_issues=issues)
+    return MetricChoice(metrics, dropped, settled, gaps)
 
 
 def _without_broken(metrics: list[MetricDesign]) -> list[MetricDesign]:

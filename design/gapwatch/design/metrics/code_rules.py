@@ -1,26 +1,21 @@
-"""Rules of the critic that read the code behind a metric: ten reasons why its claim is not true or cannot fail."""
+"""Rules of the critic that read the code behind a metric: why its claim is not true or cannot fail."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
-from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.metrics.error_paths import ErrorPaths
+from gapwatch.design.architecture.claimed_code import EVIDENCE
+from gapwatch.design.metrics.code_view import CodeView, MetricRule, placed
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.place_rules import PLACE_RULES
 from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Stmt, constant_of, is_call, is_name, line_of, targets_of, value_of
+from gapwatch.design.source.ir import Stmt, constant_of, is_call, is_name, targets_of, value_of
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
-#: Methods that make an object and do no work of a request.
-_MAKERS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__", "model_post_init"})
 #: Words of a text that say which side is bad.
 _SAYS_DIRECTION = re.compile(
     r"\b(must|never|always|only|useless|avoid|do not|don't|should|at most|at least|no more than|required|wanted|worse"
@@ -28,45 +23,9 @@ _SAYS_DIRECTION = re.compile(
     r"|timed? ?out|prefer\w*|without an?)\b",
     re.I,
 )
+#: Fields of a stream, which are the same where one generator hands on the pieces of another.
+_OF_STREAMS = frozenset({"attributes.stream_outcome", "attributes.first_chunk_seconds"})
 _LOGS_TROUBLE = frozenset({"error", "warning", "warn", "exception", "critical"})
-
-
-@dataclass(frozen=True)
-class CodeView:
-    """Input of the rules.
-
-    Attributes:
-        code: The analysed code.
-        prompts: Prompts by component.
-        metrics: All metrics under review, in order.
-        points: Spans by component.
-        served: Functions that requests run; None where the code has no server.
-    """
-
-    code: ClaimedCode
-    prompts: dict[str, list[Prompt]]
-    metrics: list[MetricDesign]
-    points: dict[str, list[IntegrationPoint]]
-    served: set[str] | None
-
-    @property
-    def errors(self) -> ErrorPaths:
-        """Errors of its functions."""
-        return ErrorPaths(self.code)
-
-
-#: Says why a place of a metric does not support it, or None.
-PlaceRule = Callable[[MetricDesign, CodePlace, str, CodeView], str | None]
-#: Says why a metric as a whole is refused, or None.
-MetricRule = Callable[[MetricDesign, CodeView], str | None]
-
-
-def placed(metric: MetricDesign, view: CodeView) -> Iterator[tuple[CodePlace, str]]:
-    """Yield the places of a metric that lie in a function, each with that function."""
-    for place in metric.places:
-        symbol = view.code.function_at(place)
-        if symbol is not None:
-            yield place, symbol
 
 
 def bad_places(metric: MetricDesign, view: CodeView) -> dict[CodePlace, tuple[str, str]]:
@@ -105,84 +64,6 @@ def without_bad_places(metric: MetricDesign, view: CodeView) -> MetricDesign | N
 
 def _around(outer: str, symbols: set[str]) -> bool:
     return any(s == outer or s.startswith(f"{outer}.") for s in symbols)
-
-
-# -- a place does not support the claim -----------------------------------------------------------------------------
-
-
-def _abstract(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del metric, place
-    subject = view.code.subject(symbol)
-    if subject is not None and subject.info.is_abstract:
-        return f"{symbol.rpartition('.')[2]} only says what a subclass must define"
-    return None
-
-
-def _constructor(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del metric, place
-    for one in view.code.chain(symbol):
-        if one.rpartition(".")[2] in _MAKERS:
-            return "a constructor does no work of a request"
-    subject = view.code.subject(view.code.worker(symbol))
-    if subject is None or not subject.calls or any(s[0] == "try" for s in subject.statements):
-        return None
-    given = [unwrapped(e) for e in view.code.returned(subject)]
-    makes = bool(given) and all(e is not None and is_call(e) and last_name(e)[:1].isupper() for e in given)
-    if makes and not any(_does_work(subject, call, view) for call in subject.calls):
-        return f"{symbol.rpartition('.')[2]} makes an object and does no work of a request"
-    return None
-
-
-def _does_work(subject: Subject, call: tuple[object, ...], view: CodeView) -> bool:
-    if last_name(call)[:1].isupper():
-        return False
-    return subject.reach(call).capability is not None or view.code.brings(subject, call, None)
-
-
-def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    if metric.claim.get("field") != "status":
-        return None
-    subject = view.code.subject(symbol)
-    if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
-        # The evidence is the handler itself.
-        return "the handler swallows the error" if view.errors.takes_errors_at(symbol, place.line) else None
-    if view.errors.is_swallowed(symbol, place.line):
-        return "a handler inside the span takes the error, so the status is never error"
-    return None
-
-
-def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del place
-    if metric.claim.get("field") != "output" or metric.claim.get("present") is not True:
-        return None
-    why = view.code.why_never_missing(symbol)
-    return f"{symbol.rpartition('.')[2]} {why}, so an empty output is no failure" if why else None
-
-
-def _unused(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del metric, place
-    served = view.served
-    if served is None or symbol in served or any(symbol.startswith(f"{s}.") for s in served):
-        return None
-    return "no request runs it: nothing that the server calls leads here"
-
-
-def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    if metric.claim.get("field") != "attributes.swallowed_errors":
-        return None
-    if not view.errors.swallowing_at(symbol, place.line):
-        return "the handler always raises, so the count is always 0"
-    return None
-
-
-PLACE_RULES: dict[str, PlaceRule] = {
-    "abstract_method": _abstract,
-    "constructor": _constructor,
-    "unused_code": _unused,
-    "swallowed_status": _swallowed_status,
-    "never_or_rightly_empty": _emptiness,
-    "always_raises": _always_raises,
-}
 
 
 # -- the metric as a whole ------------------------------------------------------------------------------------------
@@ -268,8 +149,12 @@ def _functions_of(metric: MetricDesign, view: CodeView) -> set[str]:
 
 def _same_result(one: str, other: str, metric: MetricDesign, view: CodeView) -> bool:
     """Return whether one of two functions hands on what the other does; for a duration it may do nothing else."""
-    is_result = metric.claim.get("field") == "attributes.parsed_text"
-    chain = view.code.givers if is_result else view.code.chain
+    field = metric.claim.get("field")
+    chain = view.code.chain
+    if field == "attributes.parsed_text":
+        chain = view.code.givers
+    elif field in _OF_STREAMS:
+        chain = view.code.senders
     return other in chain(one) or one in chain(other)
 
 

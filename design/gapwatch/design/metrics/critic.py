@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
-from gapwatch.design.metrics.code_rules import CODE_RULES, PLACE_RULES, CodeView, without_bad_places
+from gapwatch.design.metrics.code_rules import CODE_RULES, without_bad_places
+from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.judge_drafts import MAX_DESIGNED
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.place_rules import PLACE_RULES
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.scorers.portfolio.fact import Fact
 
@@ -202,6 +204,14 @@ _FIXES = {
     "swallowed_status": "count the errors that the handler swallows",
     "never_or_rightly_empty": "measure where the value comes from",
     "always_raises": "check the status of the span: the error leaves it",
+    "normal_course": "count what is no normal course, or leave it out",
+    "set_up": "look at the program's log when it starts",
+    "trial": "leave it out: a person tries a setting",
+    "never_exhausted": "count the errors of the call that is tried again",
+    "foreign_text": "check the text that the model wrote",
+    "no_search": "count what a search for the question returns",
+    "always_a_row": "check the status of the write",
+    "only_failures": "count it where the function gives the words back",
     "borrowed_limit": "take the limit from the function that keeps it, or leave it out",
     "wrong_denominator": "count it over the spans that can have it",
     "twins": "keep the first of both",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
-from gapwatch.design.patterns.code_walk import keyword, unwrapped
+from gapwatch.design.patterns.code_walk import calls_of, keyword, own_expressions, unwrapped
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -15,6 +16,7 @@ from gapwatch.design.source.ir import (
     body_of,
     branches_of,
     call_line,
+    callee_of,
     caught_by,
     end_of,
     handler_body,
@@ -40,10 +42,62 @@ _OF_VALUES = frozenset(
         "ModuleNotFoundError",
         "StopIteration",
         "StopAsyncIteration",
+        "GeneratorExit",
+        "LookupError",
+        "AssertionError",
+        "NotImplementedError",
+        "ZeroDivisionError",
+        "OverflowError",
+        "Empty",
+        "Full",
+        "QueueEmpty",
+        "QueueFull",
         "UnicodeDecodeError",
         "CancelledError",
     ]
 )
+
+
+#: Words in the name of an own exception that is an error (PEP 8: it ends in `Error`); others end or direct the work.
+_IS_ERROR = re.compile(
+    r"error|exception|fail|fault|time_?d?_?out|invalid|unavailable|exceeded|denied|refused|missing|not_?found|bad"
+    r"|unknown|unsupported|exhausted|abort|reject",
+    re.I,
+)
+_WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
+#: Modules whose calls work on values, or on files of the machine.
+_OF_THE_PROCESS = frozenset(
+    [
+        "<builtin>", "builtins", "json", "ujson", "orjson", "yaml", "toml", "tomllib", "re", "regex", "math",
+        "ast", "datetime", "dateutil", "decimal", "fractions", "uuid", "pathlib", "os", "io", "copy",
+        "collections", "inspect", "importlib", "configparser", "typing", "string", "hashlib", "base64",
+        "textwrap", "itertools", "functools", "operator", "dataclasses", "enum", "types", "logging",
+        "traceback", "warnings", "sys", "time", "html", "csv", "struct", "pickle", "pydantic", "random",
+        "statistics", "threading", "contextlib", "asyncio", "concurrent", "jinja2", "loguru", "numpy", "pandas",
+        "tiktoken", "langdetect",
+    ]
+)  # fmt: skip
+#: Methods of values and logs, whatever the value is.
+_ON_VALUES = frozenset(
+    [
+        "get", "items", "keys", "values", "append", "extend", "insert", "pop", "popitem", "update",
+        "setdefault", "remove", "discard", "add", "clear", "copy", "count", "index", "sort", "reverse", "split",
+        "rsplit", "splitlines", "strip", "lstrip", "rstrip", "replace", "lower", "upper", "title", "capitalize",
+        "join", "format", "startswith", "endswith", "partition", "rpartition", "removeprefix", "removesuffix",
+        "encode", "decode", "find", "rfind", "isdigit", "zfill", "match", "fullmatch", "findall",
+        "finditer", "group", "groups", "groupdict", "sub", "read", "readlines", "readline", "read_text",
+        "read_bytes", "open", "exists", "is_file", "is_dir", "stat", "glob", "iterdir", "model_dump",
+        "model_dump_json", "model_validate", "model_validate_json", "model_construct", "dict", "json",
+        "parse_obj", "parse_raw", "fromisoformat", "isoformat", "strptime", "strftime", "date", "timestamp",
+        "float", "int", "str", "bool", "bytes", "list", "tuple", "set", "frozenset", "len", "range",
+        "enumerate", "zip", "map", "filter", "sorted", "reversed", "min", "max", "sum", "abs", "round", "any",
+        "all", "isinstance", "issubclass", "getattr", "setattr", "hasattr", "type", "repr", "print", "iter",
+        "next", "id", "hash", "vars", "ord", "chr", "super", "dumps", "loads", "load", "safe_load",
+        "literal_eval", "deepcopy", "debug", "info", "warning", "warn", "error", "exception", "critical", "log",
+        "cast", "get_running_loop", "get_event_loop", "new_event_loop", "qsize", "get_nowait", "put_nowait",
+        "result", "done", "cancel",
+    ]
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,8 +147,7 @@ class ErrorPaths:
                 is_call(e) and last_name(e) == "suppress" and not _is_of_values(list(e[2])) for e, _ in items_of(s)
             )
         for handler in handlers_of(s):
-            caught = caught_by(handler)
-            kinds = [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
+            kinds = _kinds_of(handler)
             body = handler_body(handler)
             if (kinds and _is_of_values(kinds)) or self.raises(subject, body):
                 continue
@@ -106,11 +159,14 @@ class ErrorPaths:
                 return True
         return False
 
-    def takes_errors_at(self, symbol: str, line: int) -> bool:
-        """Return whether the `try` that begins at a line takes the errors of requests inside it."""
+    def takes_all_at(self, symbol: str, line: int) -> bool:
+        """Return whether no handler of the `try` that begins at a line raises, or one takes errors of requests."""
         subject = self.code.subject(symbol)
         return subject is not None and any(
-            self._swallows(subject, s) for s in subject.statements if s[0] == "try" and line_of(s) == line
+            self._swallows(subject, s)
+            or not any(x[0] == "raise" for h in handlers_of(s) for x in statements(handler_body(h)))
+            for s in subject.statements
+            if s[0] == "try" and line_of(s) == line
         )
 
     def is_swallowed(self, symbol: str, line: int | None, depth: int = 0) -> bool:
@@ -156,6 +212,62 @@ class ErrorPaths:
             or any(edge.dst in self.code.reaching_out for edge in subject.inside(call))
         )
 
+    def why_normal(self, symbol: str, line: int) -> str | None:
+        """Return why the handlers at a line take the normal course of the work; None where they take errors."""
+        subject = self.code.subject(symbol)
+        if subject is None:
+            return None
+        for s in subject.statements:
+            if s[0] == "try" and line in (line_of(s), *(_handler_line(h) for h in handlers_of(s))):
+                return self._why_normal(subject, s)
+            if s[0] == "with" and line_of(s) == line:
+                return None if self._swallows(subject, s) else _WRONG_VALUES
+        inner = [t for t in self.code.chain(symbol)[1:] if self.code.subject(t) is not None]
+        tries = [(one, s) for t in inner if (one := self.code.subject(t)) for s in one.statements if s[0] == "try"]
+        reasons = [self._why_normal(one, s) for one, s in tries]
+        return reasons[0] if reasons and all(reasons) else None
+
+    def _why_normal(self, subject: Subject, s: Stmt) -> str | None:
+        takes = [h for h in handlers_of(s) if not self.raises(subject, handler_body(h))]
+        kinds = [kind for h in takes for kind in _kinds_of(h)]
+        names = {last_name(kind) for kind in kinds}
+        own = {cls.ir.name for cls in subject.program.classes}
+        for name in sorted(names & own):
+            if not _IS_ERROR.search(name):
+                return f"{name} ends or directs the work and is no error"
+        if kinds and all(_kinds_of(h) for h in takes):
+            if names <= _OF_VALUES:
+                return _WRONG_VALUES
+            asks = {last_name(c) for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)}
+            if names <= _OF_VALUES | {"RuntimeError"} and asks & {"get_running_loop", "get_event_loop"}:
+                return "it asks whether a loop of events runs"
+        calls = [c for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)]
+        if not any(self.may_leave(subject, call) for call in calls):
+            return "nothing that it protects leaves the process or the files of the machine"
+        return None
+
+    def may_leave(self, subject: Subject, call: Expr, depth: int = 0) -> bool:
+        """Return whether a call may fail for a reason outside the process; a call of an unknown library may.
+
+        Args:
+            subject: Function that holds the call.
+            call: The call.
+            depth: Number of calls followed so far.
+        """
+        reach = subject.reach(call)
+        if reach.capability is not None and reach.capability not in PLUMBING:
+            return True
+        targets = [edge.dst for edge in subject.inside(call)]
+        if targets:
+            if any(t in self.code.reaching_out for t in targets):
+                return True
+            inner = [one for t in targets if (one := self.code.subject(t)) is not None and depth < MAX_HOPS]
+            return any(self.may_leave(one, c, depth + 1) for one in inner for c in one.calls)
+        known = subject.sites.named_at(subject.symbol, call)
+        if known:
+            return not all(name.partition(".")[0] in _OF_THE_PROCESS for name in known)
+        return last_name(call) not in _ON_VALUES and callee_of(call)[0] in ("a", "n")
+
     def swallowing_at(self, symbol: str, line: int) -> bool:
         """Return whether a handler of the statement at a line swallows what it catches."""
         subject = self.code.subject(symbol)
@@ -186,6 +298,12 @@ class ErrorPaths:
 def _handler_line(handler: Stmt) -> int:
     """Return the line of an `except`."""
     return int(handler[0])
+
+
+def _kinds_of(handler: Stmt) -> list[Expr]:
+    """Return the exceptions that a handler takes; none where it takes everything."""
+    caught = caught_by(handler)
+    return [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
 
 
 def _is_of_values(kinds: Iterable[Expr]) -> bool:

@@ -1,4 +1,4 @@
-"""Functions that requests run: what a server registers, and all that it leads to."""
+"""Functions that requests run: what a server registers, and all that it leads to; and those of its start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
-from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, end_of, is_call, line_of
+from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, end_of, is_call, keywords_of, line_of
 from gapwatch.design.source.program import last_name, statements
 
 #: Libraries whose decorators register a command of a command line.
@@ -95,6 +95,44 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
             seen.add(symbol)
             frontier.append(symbol)
     return seen
+
+
+#: Keywords and decorators that hand a server what it runs when it starts or ends.
+_STARTS = frozenset({"lifespan", "on_startup", "on_shutdown"})
+_START_EVENTS = frozenset(
+    {"on_event", "before_serving", "after_serving", "before_first_request", "worker_process_init"}
+)
+
+
+def set_up_functions(code: ClaimedCode) -> set[str]:
+    """Functions that run once, when a server starts or ends: what it is handed for that, and what only they call."""
+    program, sites = code.material.program, code.material.sites
+    named = {
+        last_name(value)
+        for info in program.functions
+        for s in statements(info.ir.body)
+        for e in own_expressions(s)
+        for call in walk(e)
+        if is_call(call)
+        for keyword, value in keywords_of(call)
+        if keyword in _STARTS
+    }
+    found = {
+        info.symbol
+        for info in program.functions
+        if info.ir.kind != "module"
+        and (info.ir.name in named or any(last_name(d) in _START_EVENTS for d in info.ir.decorators))
+    }
+    registered = {s.id for s in code.material.graph.symbols if s.decorators}
+    frontier = list(found)
+    while frontier:
+        for edge in sites.callees.get(frontier.pop(), ()):
+            callers = {e.src for e in sites.callers[edge.dst]} - {edge.dst}
+            is_inner = edge.dst not in found and edge.dst not in registered and code.subject(edge.dst) is not None
+            if is_inner and callers <= found:
+                found.add(edge.dst)
+                frontier.append(edge.dst)
+    return found
 
 
 def _asks_as_program(code: ClaimedCode, module: str, body: Body) -> bool:

@@ -17,7 +17,7 @@ CACHE = Path("answers")
 PRICES = {"large": 0.01}
 
 
-class Submitted(Exception):
+class Submitted(Exception):  # noqa: N818
     """Ends the work: the answer is there."""
 
 

@@ -1,0 +1,121 @@
+"""Tells texts that a model wrote from texts whose form does not change with a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.prompt_flow import given_by_callers
+from gapwatch.design.patterns.code_walk import arguments_of, names_in, own_expressions, text_of, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.outside_calls import assigned_to
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    callee_of,
+    is_call,
+    iterable_of,
+    positional_of,
+    target_of,
+    walrus_value,
+)
+from gapwatch.design.source.program import last_name
+
+#: Most callers one above the other that are asked where a text comes from.
+_MAX_UP = 3
+#: Most assignments that are followed within a function.
+_MAX_STEPS = 4
+_SETTING = re.compile(r"(^|[^a-z])(environ|getenv|get_?settings|settings|config|configuration|cfg)([^a-z]|$)", re.I)
+#: Methods of replies that give the lines or pieces of a stream as they come over the wire.
+_LINES = frozenset(
+    {"iter_lines", "aiter_lines", "iter_content", "iter_chunks", "iter_any", "aiter_bytes", "iter_bytes", "aiter_text"}
+)
+_WIRE = frozenset({"requests", "httpx", "aiohttp", "urllib", "urllib3", "http"})
+#: What a reply holds around the text of a model.
+_ANSWER = re.compile(r"choices|message|content_block|output_text|\bcontent\b\W*\[|arguments|completion")
+_MAKES_TEXT = frozenset({"dumps", "model_dump_json", "to_json", "json"})
+
+
+def why_foreign(code: ClaimedCode, symbol: str, line: int) -> str | None:
+    """Return why the text that is parsed at a line is not the answer of a model; None where it may be.
+
+    Args:
+        code: The functions.
+        symbol: The function that parses.
+        line: Line of the call.
+    """
+    subject = code.subject(code.worker(symbol))
+    if subject is None:
+        return None
+    parses = [c for c in subject.calls if is_call(c) and _is_parse(subject, c) and arguments_of(c)]
+    parses = [c for c in parses if call_line(c) == line] or parses
+    reasons = [_why(code, subject, positional_of(c)[0] if positional_of(c) else arguments_of(c)[0], 0) for c in parses]
+    return reasons[0] if reasons and all(reasons) else None
+
+
+def _is_parse(subject: Subject, call: Expr) -> bool:
+    names = subject.sites.named_at(subject.symbol, call)
+    return any(subject.sites.catalog.capability(d) == "json" for d in names) or last_name(call) == "loads"
+
+
+def _why(code: ClaimedCode, subject: Subject, e: Expr, depth: int) -> str | None:
+    """Return why a text is foreign; of several sources each has to be."""
+    pending, seen, read = [e], set[str](), ""
+    for _ in range(_MAX_STEPS):
+        for one in pending:
+            if (why := _why_alone(subject, one, read)) is not None:
+                return why or None
+        read += " ".join(text_of(one) for one in pending)
+        names = sorted({n.partition(".")[0] for one in pending for n in names_in(one)} - seen)
+        seen.update(names)
+        given = [v for name in names for v in _bound(subject, name)]
+        if not given:
+            passed = [p.name for p in subject.ir.params if p.name in names]
+            above = [(c, g) for name in passed for c, _, g in given_by_callers(code, subject, name)]
+            reasons = [_why(code, c, g, depth + 1) for c, g in above] if depth < _MAX_UP else []
+            return reasons[0] if reasons and all(reasons) else None
+        pending = given
+    return None
+
+
+def _why_alone(subject: Subject, e: Expr, read: str) -> str | None:
+    """Return why one expression is foreign; an empty text where it is a model's, None where it does not say.
+
+    Args:
+        subject: The function.
+        e: The expression.
+        read: What the code reads of its value.
+    """
+    text = text_of(e)
+    calls = [c for c in walk(e) if is_call(c)]
+    for call in calls:
+        reach = subject.reach(call)
+        name = last_name(call)
+        if name in _LINES:
+            return "it is a line of a provider's stream, whose form a protocol fixes"
+        if reach.capability == "cache":
+            return "the code itself stored it in a cache"
+        is_sent = reach.capability in ("llm_chat", "http", "saas") and reach.dotted.partition(".")[0] in _WIRE
+        if is_sent and reach.capability == "llm_chat" and not _ANSWER.search(read):
+            return "it is the reply of a provider, whose form a protocol fixes"
+        if reach.capability == "llm_chat":
+            return ""
+        if name in _MAKES_TEXT and (callee_of(call)[0] != "a" or reach.capability in (None, "json")):
+            return "the code itself wrote it" if name != "json" else None
+    if _ANSWER.search(text):
+        return ""
+    if _SETTING.search(text):
+        return "it is a setting, which changes with releases and not with requests"
+    return None
+
+
+def _bound(subject: Subject, name: str) -> Iterator[Expr]:
+    yield from assigned_to(subject.ir.body, name)
+    for s in subject.statements:
+        for e in own_expressions(s):
+            for inner in walk(e):
+                if inner[0] == ":=" and inner[1] == name:
+                    yield walrus_value(inner)
+        if s[0] == "for" and name in names_in(target_of(s)):
+            yield iterable_of(s)

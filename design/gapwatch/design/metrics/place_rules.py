@@ -1,0 +1,222 @@
+"""Rules of the critic about one line of evidence: why it does not support the claim of a metric."""
+
+from __future__ import annotations
+
+import re
+
+from gapwatch.design.metrics.code_view import CodeView, PlaceRule
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.parsed_texts import why_foreign
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.outside_calls import assigned_to
+from gapwatch.design.source.ir import Expr, call_line, callee_of, is_call, line_of, value_of
+from gapwatch.design.source.program import last_name
+
+#: Methods that make an object and do no work of a request.
+_MAKERS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__", "model_post_init"})
+
+
+def _abstract(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    subject = view.code.subject(symbol)
+    if subject is not None and subject.info.is_abstract:
+        return f"{symbol.rpartition('.')[2]} only says what a subclass must define"
+    return None
+
+
+def _constructor(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    for one in view.code.chain(symbol):
+        if one.rpartition(".")[2] in _MAKERS:
+            return "a constructor does no work of a request"
+    subject = view.code.subject(view.code.worker(symbol))
+    if subject is None or not subject.calls or any(s[0] == "try" for s in subject.statements):
+        return None
+    given = [unwrapped(e) for e in view.code.returned(subject)]
+    makes = bool(given) and all(e is not None and is_call(e) and last_name(e)[:1].isupper() for e in given)
+    if makes and not any(_does_work(subject, call, view) for call in subject.calls):
+        return f"{symbol.rpartition('.')[2]} makes an object and does no work of a request"
+    return None
+
+
+def _does_work(subject: Subject, call: tuple[object, ...], view: CodeView) -> bool:
+    if last_name(call)[:1].isupper():
+        return False
+    return subject.reach(call).capability is not None or view.code.brings(subject, call, None)
+
+
+def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "status":
+        return None
+    subject = view.code.subject(symbol)
+    if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
+        # The evidence is the handler itself.
+        return "the handler swallows the error" if view.errors.takes_all_at(symbol, place.line) else None
+    if view.errors.is_swallowed(symbol, place.line):
+        return "a handler inside the span takes the error, so the status is never error"
+    return None
+
+
+def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del place
+    if metric.claim.get("field") != "output" or metric.claim.get("present") is not True:
+        return None
+    why = view.code.why_never_missing(symbol)
+    return f"{symbol.rpartition('.')[2]} {why}, so an empty output is no failure" if why else None
+
+
+def _unused(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    served = view.served
+    if served is None or symbol in served or any(symbol.startswith(f"{s}.") for s in served):
+        return None
+    return "no request runs it: nothing that the server calls leads here"
+
+
+def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.swallowed_errors":
+        return None
+    if not view.errors.swallowing_at(symbol, place.line):
+        return "the handler always raises, so the count is always 0"
+    return None
+
+
+def _normal_course(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.swallowed_errors":
+        return None
+    return view.errors.why_normal(symbol, place.line)
+
+
+def _set_up(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del metric, place
+    if symbol in view.set_up or any(symbol.startswith(f"{s}.") for s in view.set_up):
+        return "the server runs it once when it starts or ends, and no request does"
+    return None
+
+
+#: Names of functions by which a person tries a setting, or that list what can be set.
+_TRIES = re.compile(
+    r"^_*(test|check|verify|validate|probe|ping)_(\w+_)?(connection|connectivity|credentials?|api_?keys?|provider|endpoint)$"
+    r"|^_*(ping|healthz?|health_check|readiness|liveness)$"
+    r"|^_*(get|list|fetch|load|discover|available)_(\w+_)?(models|providers|voices)$"
+)
+
+
+def _trial(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del place
+    if metric.source != "catalog" or metric.pattern == "":
+        return None
+    for name in symbol.split("."):
+        if _TRIES.search(name):
+            return f"{name} is run by a person who tries or looks up a setting, and serves no request"
+    del view
+    return None
+
+
+def _never_exhausted(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") not in ("attributes.retry_outcome", "attributes.retry_count"):
+        return None
+    kinds = {h.kind for h in view.hits_at("has_retry_loop", symbol, place)}
+    if "client" in kinds and len(kinds) == 1 and not view.is_at_work(symbol):
+        return "it sets how often a client tries; the tries are made where the client is used"
+    if kinds == {"recursion"} and metric.claim["field"] == "attributes.retry_outcome":
+        return "nothing bounds how often it calls itself, so that the tries are never exhausted"
+    return None
+
+
+def _foreign_text(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.parsed_text":
+        return None
+    return why_foreign(view.code, symbol, place.line)
+
+
+#: Methods of stores that give what is there, without a question.
+_LISTS = frozenset({"get", "fetch", "fetch_objects", "fetch_object_by_id", "scroll", "list", "peek", "get_by_ids"})
+#: Names by which the entries of one person or conversation are chosen.
+_ONES_OWN = re.compile(r"(customer|user|session|thread|conversation|account|tenant_user)_?(id|name|email)$", re.I)
+
+
+def _no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.retrieved_count":
+        return None
+    subject = view.code.subject(view.code.worker(symbol))
+    if subject is None:
+        return None
+    at = [c for c in subject.calls if call_line(c) == place.line and subject.reach(c).capability == "retrieval"]
+    if not at and not any(view.errors.may_leave(subject, call) for call in subject.calls):
+        return "it chooses from what it is given and searches nothing"
+    at = at or [c for c in subject.calls if subject.reach(c).capability == "retrieval"]
+    chained = {last_name(inner) for c in at for inner in walk(c) if is_call(inner)}
+    if at and chained <= _LISTS | {"to_list", "where", "limit"}:
+        return "it lists what is there and asks nothing"
+    read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
+    own = sorted(n for n in read if _ONES_OWN.search(n))
+    return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
+
+
+def _values_of(subject: Subject, e: Expr) -> list[Expr]:
+    return [value for name in names_in(e) for value in assigned_to(subject.ir.body, name)]
+
+
+def _words_in(e: Expr) -> set[str]:
+    return {n.rpartition(".")[2] for n in names_in(e)} | {t for t in constants_in(e) if t.isidentifier()}
+
+
+#: Calls that store what they are given, or raise.
+_ADDS = re.compile(
+    r"^(add|add_all|commit|flush|merge|save|create|create_\w+|insert|insert_one|insert_many|bulk_create"
+    r"|bulk_save_objects|bulk_insert_mappings)$"
+)
+
+
+def _always_a_row(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.rows_written":
+        return None
+    subject = view.code.subject(view.code.worker(symbol))
+    written = {h.line for h in view.hits_at("has_db_write", symbol, place)}
+    calls = [c for c in subject.calls if call_line(c) in written] if subject is not None else []
+    names = {last_name(c) for c in calls if callee_of(c)[0] == "a"}
+    if names and all(_ADDS.search(name) for name in names):
+        return "the write stores its row or raises; it never writes nothing"
+    return None
+
+
+def _only_failures(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del place
+    if metric.claim.get("field") != "attributes.answer_outcome":
+        return None
+    subject = view.code.subject(view.code.worker(symbol))
+    given = [
+        line_of(s)
+        for s in (subject.statements if subject is not None else ())
+        if (s[0] == "return" and value_of(s) is not None)
+        or any(i[0] == "y" for e in own_expressions(s) for i in walk(e))
+    ]
+    failed = {
+        h.line
+        for h in view.code.material.hits
+        if subject and h.symbol == subject.symbol and h.pattern == "returns_failure"
+    }
+    if given and set(given) <= failed:
+        return f"{symbol.rpartition('.')[2]} does nothing but put a failure into words: each of its calls is one"
+    return None
+
+
+PLACE_RULES: dict[str, PlaceRule] = {
+    "abstract_method": _abstract,
+    "never_exhausted": _never_exhausted,
+    "set_up": _set_up,
+    "trial": _trial,
+    "constructor": _constructor,
+    "unused_code": _unused,
+    "swallowed_status": _swallowed_status,
+    "never_or_rightly_empty": _emptiness,
+    "always_raises": _always_raises,
+    "normal_course": _normal_course,
+    "foreign_text": _foreign_text,
+    "no_search": _no_search,
+    "always_a_row": _always_a_row,
+    "only_failures": _only_failures,
+}
