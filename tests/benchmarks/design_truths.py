@@ -58,10 +58,12 @@ class CodeIndex:
     Attributes:
         at: `path::name` of each function and method; path relative to the root.
         ids: Ids of the call graph of the functions that `path::name` stands for.
+        modules: Id of the call graph of each file by its path.
     """
 
     at: dict[str, str]
     ids: dict[str, set[str]]
+    modules: dict[str, str]
 
     def functions(self, written: Iterable[str]) -> set[str]:
         """Return the ids that `path::name` entries stand for; a class stands for its methods."""
@@ -83,11 +85,14 @@ def index_of(design: Design) -> CodeIndex:
         parts = name.split(".")
         for length in range(1, len(parts) + 1):
             ids.setdefault(f"{symbol.path}::{'.'.join(parts[:length])}", set()).add(symbol.id)
-    return CodeIndex(at, ids)
+    return CodeIndex(at, ids, modules)
 
 
 def held_code(truth: dict[str, Any], index: CodeIndex) -> dict[str, set[str]]:
-    """Return the functions of each component of a truth; what is named more closely elsewhere is left to that one."""
+    """Return the functions of each component of a truth; what is named more closely elsewhere is left to that one.
+
+    A component without a function, as a graph that is declared in a module, is its modules.
+    """
     base = truth.get("base", "").strip("./")
     prefix = f"{base}/" if base else ""
     named = {component["id"]: [prefix + one for one in component["holds"]] for component in truth["components"]}
@@ -99,6 +104,11 @@ def held_code(truth: dict[str, Any], index: CodeIndex) -> dict[str, set[str]]:
     held: dict[str, set[str]] = {component: set() for component in named}
     for function, (_, component) in closest.items():
         held[component].add(function)
+    for component, names in named.items():
+        if not held[component]:
+            held[component] = {
+                index.modules[path] for name in names if (path := name.partition("::")[0]) in index.modules
+            }
     return held
 
 

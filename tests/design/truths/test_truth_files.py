@@ -17,7 +17,14 @@ APPLICATIONS = sorted(
     path
     for path in FOLDER.glob("*.yaml")
     if path.name
-    not in ("layouts.yaml", "mutations.yaml", "routes_and_breakers.yaml", "instrumented.yaml", "promises.yaml")
+    not in (
+        "layouts.yaml",
+        "mutations.yaml",
+        "routes_and_breakers.yaml",
+        "instrumented.yaml",
+        "promises.yaml",
+        "portfolio_readings.yaml",
+    )
 )
 #: Keys of each list, those that may be missing after a question mark.
 FORM = {
@@ -106,6 +113,21 @@ def test_promises_keep_their_form() -> None:
         assert all(set(promise) == {"id", "at", "says", "shows"} for promise in promises)
         assert all(LINE.fullmatch(promise["at"]) for promise in promises)
         assert 10 <= len({promise["id"] for promise in promises}) == len(promises) <= 15
+
+
+def test_readings_keep_their_form_and_name_promises_that_there_are() -> None:
+    readings = _read(FOLDER / "portfolio_readings.yaml") or []
+    promises = {one["repository"]: one["promises"] for one in _read(FOLDER / "promises.yaml")}
+    promises |= {truth["repository"]: truth["promises"] for truth in map(_read, APPLICATIONS)}
+    read = [(one["repository"], one["product"], one["metric"]) for one in readings]
+
+    needed = {"repository", "commit", "product", "metric", "verdict", "why"}
+    assert [one for one in readings if not needed <= set(one) <= needed | {"covers"}] == []
+    assert {one["verdict"] for one in readings} <= {"right", "useless", "wrong"}
+    assert len(read) == len(set(read))
+    for one in readings:
+        known = {promise["id"] for promise in promises.get(one["repository"], [])}
+        assert set(one.get("covers", [])) <= known, one["metric"]
 
 
 def test_there_are_truths_to_judge_by() -> None:
