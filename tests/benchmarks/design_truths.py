@@ -316,7 +316,7 @@ def score_breakers(design: Design, truth: dict[str, Any]) -> Tally:
 
 
 def score_failures(design: Design, truth: dict[str, Any]) -> Tally:
-    """Score failures given back as answers: a hit within two lines of the true one."""
+    """Score failures given back as answers: a hit within two lines of the true one; unsure ones count neither way."""
     base = truth.get("base", "").strip("./")
     found = {(h.path, h.line) for h in design.hits if h.pattern == "returns_failure" and not _is_test(design, h.path)}
     left = set(found)
@@ -325,8 +325,9 @@ def score_failures(design: Design, truth: dict[str, Any]) -> Tally:
         path, line = _line(base, one["at"])
         mine = {at for at in found if at[0] == path and abs(at[1] - line) <= 2}
         left -= mine
-        tally.right += bool(mine)
-        tally.missed += [] if mine else [f"{path}:{line} {one['what']}"]
+        if one.get("sure", True):
+            tally.right += bool(mine)
+            tally.missed += [] if mine else [f"{path}:{line} {one['what']}"]
     tally.beyond = [f"{path}:{line}" for path, line in sorted(left) if _counts(truth, base, path)]
     return tally
 
