@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 
+from gapwatch.design.agents.loop_search import find_loops
 from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings, search
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.classify import apply_goal, classify
@@ -25,7 +26,8 @@ from gapwatch.design.architecture.salience import FileSalience, file_salience, m
 from gapwatch.design.architecture.tiers import prompted_tiers
 from gapwatch.design.architecture.verify import find_symbol
 from gapwatch.design.callgraph.graph import CallGraph
-from gapwatch.design.emission.span_plan import PlannedSpan, plan_spans
+from gapwatch.design.emission.planned_span import PlannedSpan
+from gapwatch.design.emission.span_plan import plan_spans
 from gapwatch.design.instrumentation.instrumentation import Instrumentation, find_instrumentation
 from gapwatch.design.metrics.answered_metrics import needed_fields, set_answered
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
@@ -187,7 +189,7 @@ def run_design(
 def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, progress: Progress) -> CodeReading:
     """Read the files of a scan: call graph, patterns, library uses and salience."""
     program, graph = build(scan, progress)
-    graph = with_framework_calls(program, graph)
+    graph, node_graphs = with_framework_calls(program, graph)
     sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
     found, routes = search(program, sites)
@@ -203,10 +205,13 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
     for use in uses:
         sinks.setdefault(use.symbol, set()).add(use.capability)
     distances = model_distances(graph, sinks)
+    loops = tuple(one for one in find_loops(program, sites, node_graphs, distances) if not tags.get(one.path))
+    of_loops = {h for one in loops for h in one.hits()}
+    hits, kept = tuple(sorted({*hits, *of_loops})), tuple(sorted({*kept, *of_loops}))
     salience = file_salience(graph, kept, distances)
     return CodeReading(
         program=program,
-        material=Material(program, graph, sites, kept, ways, distances, {f.path: f.salience for f in salience}),
+        material=Material(program, graph, sites, kept, ways, loops, distances, {f.path: f.salience for f in salience}),
         hits=hits,
         uses=uses,
         salience=salience,

@@ -106,7 +106,7 @@ FORMS: dict[str, tuple[dict[str, str], set[str], set[str]]] = {
 @pytest.mark.parametrize("name", sorted(FORMS))
 def test_what_a_framework_runs_is_an_edge(name: str, tmp_path: Path) -> None:
     files, wanted, unwanted = FORMS[name]
-    graph = with_framework_calls(*build(scan_repository(write_tree(tmp_path, files))))
+    graph, _ = with_framework_calls(*build(scan_repository(write_tree(tmp_path, files))))
 
     found = {f"{e.src} -> {e.dst}" for e in graph.edges}
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from gapwatch.design.commands.design import design as design_group
 from gapwatch.design.emission.patch import make_patch
-from gapwatch.design.emission.span_plan import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.emission.watched_programs import Collector, collector, program_environment

@@ -7,9 +7,7 @@ import re
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft, EdgeDraft
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.patterns.code_walk import names_in, own_expressions
-from gapwatch.design.source.ir import Function, Stmt, body_of
-from gapwatch.design.source.program import statements
+from gapwatch.design.source.ir import Function
 
 #: Classification confidence below which the practitioner is asked for the purpose.
 UNSURE = 0.6
@@ -127,25 +125,6 @@ def _is_judge(component: ComponentDraft, prompts: dict[str, list[Prompt]]) -> bo
     return False
 
 
-def _loops_with_tools(component: ComponentDraft, functions: list[Function]) -> bool:
-    if "llm_chat" not in component.capabilities:
-        return False
-    for function in functions:
-        for s in _loops(function):
-            text = {n for inner in _inside(s) for e in own_expressions(inner) for n in names_in(e)}
-            if any(_TOOLS.search(n.rpartition(".")[2]) for n in text):
-                return True
-    return False
-
-
-def _loops(function: Function) -> list[Stmt]:
-    return [s for s in statements(function.body) if s[0] in ("for", "while")]
-
-
-def _inside(s: Stmt) -> list[Stmt]:
-    return list(statements(body_of(s)))
-
-
 def _is_sure(edge: EdgeDraft) -> bool:
     """Return whether calls, or the edges that the code gives to a framework's graph, support an edge."""
     return edge.verification == "verified" or any(call.kind == "framework" for call in edge.calls)
@@ -162,11 +141,11 @@ def _pattern(
     if _is_judge(component, prompts):
         return "judge", 3, "a prompt asks for a score of model output"
     agent_library = any(u.capability == "framework" and "gent" in u.dotted for u in component.uses)
-    if _loops_with_tools(component, functions) or agent_library:
+    if component.loops or agent_library:
         return (
             "agentic",
-            2 + agent_library,
-            "a loop calls a model and runs tools" if not agent_library else "uses an agent framework",
+            2 + bool(component.loops and agent_library),
+            "a loop asks a model and runs what it calls" if component.loops else "uses an agent framework",
         )
     retrieves = bool({"retrieval", "rerank"} & capabilities)
     near_retrieval = any({"retrieval"} & has[other] for other in calls)
@@ -200,7 +179,7 @@ def _strategies(
         found.add("rag")
     if _is_judge(component, prompts):
         found.add("judge")
-    if _loops_with_tools(component, functions):
+    if component.loops:
         found.add("agentic")
     return sorted(found)
 
@@ -225,7 +204,7 @@ def _kind(component: ComponentDraft) -> str:
 
 
 def _role(component: ComponentDraft, callers: dict[str, set[str]]) -> str:
-    if {"llm_chat", "rerank", "retrieval", "guardrail"} & set(component.capabilities):
+    if component.loops or {"llm_chat", "rerank", "retrieval", "guardrail"} & set(component.capabilities):
         return "ai_core"
     if component.distance is not None and component.distance <= 2:
         return "supporting"

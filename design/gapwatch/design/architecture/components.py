@@ -273,6 +273,7 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
     )
     inside = set(symbols)
     component.routes = [route for route in material.routes if route.symbol in inside]
+    component.loops = [loop for loop in material.loops if loop.symbol in inside]
     distance = min(u.distance for u in group)
     component.distance = distance if distance < 99 else None
     component.tiers = tiers_of(component, material)

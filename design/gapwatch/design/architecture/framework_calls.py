@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
-from gapwatch.design.architecture.held_functions import AGENT, MOST, HeldFunctions, NodeGraph
+from gapwatch.design.agents.node_graph import NodeGraph
+from gapwatch.design.architecture.held_functions import AGENT, MOST, HeldFunctions
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.code_walk import children, constants_in, keyword, names_in, own_expressions, text_of, walk
 from gapwatch.design.source.ir import Expr, constant_of, is_call, is_text, line_of, targets_of, value_of
@@ -31,11 +32,12 @@ _QUEUES = re.compile(r"submit|enqueue|send_task|dispatch|schedule|add_job|defer|
 _START = frozenset({"__start__", "START"})
 
 
-def with_framework_calls(program: Program, graph: CallGraph) -> CallGraph:
-    """Return a call graph with the calls that frameworks make, of kind `framework`."""
-    found = _FrameworkCalls(program, graph).found()
+def with_framework_calls(program: Program, graph: CallGraph) -> tuple[CallGraph, list[NodeGraph]]:
+    """Return a call graph with the calls that frameworks make, of kind `framework`, and the graphs of nodes."""
+    calls = _FrameworkCalls(program, graph)
+    found = calls.found()
     edges = tuple(sorted({*graph.edges, *found}, key=lambda e: (e.src, e.dst, e.kind))) if found else graph.edges
-    return replace(graph, edges=edges)
+    return replace(graph, edges=edges), calls.graphs
 
 
 class _FrameworkCalls:
@@ -45,6 +47,11 @@ class _FrameworkCalls:
         self._held = HeldFunctions(program)
         self._known = {(e.src, e.dst) for e in graph.edges}
         self._edges: dict[tuple[str, str], set[tuple[str, int]]] = defaultdict(set)
+
+    @property
+    def graphs(self) -> list[NodeGraph]:
+        """Graphs of nodes, in the order of the code that builds them."""
+        return [self._held.graphs[key] for key in sorted(self._held.graphs)]
 
     def found(self) -> list[CallEdge]:
         """Return the edges, sorted."""
@@ -116,10 +123,14 @@ class _FrameworkCalls:
         elif method in ("set_entry_point", "set_conditional_entry_point") and args:
             graph.first += [n for n in _node_names(args[0]) if n in graph.nodes]
         elif method == "add_conditional_edges" and args:
-            targets = [n for a in (*args[2:], *(v for k, v in call[3] if k == "path_map")) for n in _node_names(a)]
+            maps = [*args[2:], *(v for k, v in call[3] if k == "path_map")]
+            targets = [n for a in maps for n in _node_names(a)]
             router = args[1] if len(args) > 1 else keyword(call, "path")
-            if not targets and router is not None:
-                targets = [n for s in self._held.runs(router, info) for n in self._said(s)]
+            routers = self._held.runs(router, info) if router is not None else []
+            if not targets:
+                targets = [n for s in routers for n in self._said(s)]
+            given = {k: n for a in maps for k, n in _map_of(a)} or {n: n for n in targets}
+            graph.routers.update((s, given) for s in routers)
             for src in _node_names(args[0]):
                 for dst in targets:
                     self._connect(graph, src, dst, call[4])
@@ -127,8 +138,10 @@ class _FrameworkCalls:
     def _connect(self, graph: NodeGraph, src: str, dst: str, line: int) -> None:
         if src in _START:
             graph.first += [dst] if dst in graph.nodes else []
-        elif src in graph.nodes and dst in graph.nodes and src not in graph.tools:
-            graph.edges.append((src, dst, line))
+        elif src in graph.nodes and dst in graph.nodes:
+            graph.links.add((src, dst))
+            if src not in graph.tools:
+                graph.edges.append((src, dst, line))
 
     def _said(self, symbol: str) -> list[str]:
         """Return the texts that a router returns or sends to."""
@@ -146,11 +159,11 @@ class _FrameworkCalls:
                 for a in graph.nodes[src]:
                     for b in graph.nodes[dst]:
                         self._add(a, b, info, line)
-            for symbols in graph.nodes.values():
+            for node, symbols in graph.nodes.items():
                 for symbol in symbols:
-                    self._go_to(symbol, graph)
+                    self._go_to(symbol, node, graph)
 
-    def _go_to(self, symbol: str, graph: NodeGraph) -> None:
+    def _go_to(self, symbol: str, node: str, graph: NodeGraph) -> None:
         """Add the edges of `Command(goto="node")` in a node."""
         info = self._program.functions[self._held.numbers[symbol]] if symbol in self._held.numbers else None
         for s in statements(info.ir.body) if info is not None else ():
@@ -161,6 +174,7 @@ class _FrameworkCalls:
                         names = constants_in(given) if given is not None else []
                         names += self._bound_texts(given, info) if given is not None and given[0] == "n" else []
                         for name in names:
+                            graph.links |= {(node, name)} if name in graph.nodes else set()
                             for dst in graph.nodes.get(name, ()):
                                 self._add(symbol, dst, info, call[4])
 
@@ -361,6 +375,14 @@ def _node_names(e: Expr) -> list[str]:
     if e[0] in ("l", "t", "S"):
         return [n for inner in e[1] for n in _node_names(inner)]
     return [last_name(e)] if e[0] in "na" else []
+
+
+def _map_of(e: Expr) -> list[tuple[str, str]]:
+    """Return (what a router returns, node) of a written map."""
+    if e[0] != "d":
+        return []
+    pairs = [(k, n) for k, v in e[1] if k is not None for n in _node_names(v)[:1]]
+    return [(str(constant_of(k)) if k[0] == "k" else last_name(k), n) for k, n in pairs]
 
 
 def _is_table(e: Expr | None) -> bool:

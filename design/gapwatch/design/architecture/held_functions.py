@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
 
+from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.patterns.code_walk import children, text_of
 from gapwatch.design.source.ir import Expr, is_call
@@ -28,16 +28,6 @@ _WRAPS = re.compile(
     r"^(RunnableLambda|RunnableGenerator|partial|tool|function_tool|StructuredTool|Tool|FunctionTool|from_function"
     r"|from_defaults)$"
 )
-
-
-@dataclass
-class NodeGraph:
-    """A graph under construction: functions by node, edges with their lines, first nodes, and nodes of tools."""
-
-    nodes: dict[str, list[str]] = field(default_factory=dict)
-    edges: list[tuple[str, str, int]] = field(default_factory=list)
-    first: list[str] = field(default_factory=list)
-    tools: set[str] = field(default_factory=set)
 
 
 class HeldFunctions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from gapwatch.design.agents.agent_loop import AgentLoop
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import PatternHit
@@ -92,6 +93,7 @@ class Material:
         sites: Library and repository targets of every call site.
         hits: Patterns, without those of tests and examples.
         routes: Ways to one answer, in order, without those of tests and examples.
+        loops: Loops of agents, without those of tests and examples.
         distances: Calls to the nearest model by symbol; symbols that are too far away are missing.
         salience: Score by path.
     """
@@ -101,5 +103,6 @@ class Material:
     sites: CallSites
     hits: tuple[PatternHit, ...]
     routes: tuple[Route, ...]
+    loops: tuple[AgentLoop, ...]
     distances: dict[str, int]
     salience: dict[str, float]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gapwatch.design.agents.agent_loop import AgentLoop
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
@@ -42,6 +43,7 @@ class ComponentDraft:
         uses: Calls that leave the repository, with their capabilities.
         hits: Patterns.
         routes: Ways to one answer, in order.
+        loops: Loops of agents.
         tiers: Functions that give answers, arms of routes first.
         description: First line of a docstring, or names of its parts.
         role: ai_core, supporting or operational.
@@ -75,6 +77,7 @@ class ComponentDraft:
     uses: list[LibraryUse] = field(default_factory=list)
     hits: list[PatternHit] = field(default_factory=list)
     routes: list[Route] = field(default_factory=list)
+    loops: list[AgentLoop] = field(default_factory=list)
     tiers: list[TierDraft] = field(default_factory=list)
     description: str = ""
     role: str = "operational"

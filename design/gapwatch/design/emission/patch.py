@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gapwatch.design.emission.span_plan import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.scorers.errors import JobError
 
 #: Module that the patch adds to the program.
@@ -211,6 +211,11 @@ def _assigned(statement: ast.stmt) -> str | None:
 def _note(mark: SpanMark, statement: ast.stmt) -> str | None:
     if mark.action == "add":
         return f'{HELPER}.count("{mark.field}")'
+    if isinstance(mark.value, tuple):
+        chosen = " else ".join(f"{_literal(value)} if {name}" for name, value in mark.value)
+        return f"{HELPER}.ends({chosen} else None)"
+    if mark.action == "ends":
+        return f"{HELPER}.ends({_literal(mark.value)})"
     if mark.action == "set":
         return f'{HELPER}.note("{mark.field}", {_literal(mark.value)})'
     for node in ast.walk(statement):

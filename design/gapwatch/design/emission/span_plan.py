@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
+from gapwatch.design.agents.agent_loop import LoopExit
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.tiers import arm_tiers
+from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import leaves, tags_in
@@ -28,95 +28,6 @@ from gapwatch.design.source.ir import (
 _OF_REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "usage.cost_usd", "attributes.finish_reason")
 #: Fields that every planned span has.
 _OF_CALL = ("status", "error_type", "started_at", "ended_at", "input", "output")
-
-
-@dataclass(frozen=True)
-class SpanMark:
-    """Change of a span at a line that is reached.
-
-    Attributes:
-        line: The line.
-        action: `set` a value; `add` one to a number; `text`: the first argument of the call at this line; `reply`: its
-            result, as a model's reply.
-        field: Field of the span, without `attributes.`.
-        value: The value that is set.
-    """
-
-    line: int
-    action: str
-    field: str
-    value: str | int | None = None
-
-
-@dataclass
-class MarkedFunction:
-    """A function whose lines say something of a span.
-
-    Attributes:
-        name: Qualified name inside its module.
-        line: Its `def`.
-        marks: By line.
-    """
-
-    name: str
-    line: int
-    marks: list[SpanMark] = field(default_factory=list)
-
-
-@dataclass
-class PlannedSpan:
-    """The span of a function.
-
-    Attributes:
-        component: Id of the component.
-        span: Name of the span.
-        kind: Kind of the step.
-        path: File, relative to the root.
-        symbol: Dotted name of the function.
-        function: The function, with the marks of its own lines.
-        inner: Functions inside it, with theirs.
-        start: Values of fields before any line is reached.
-        is_async: Whether it is an `async def`.
-        is_generator: Whether it yields.
-        is_there: Whether a decorator makes its span already, so that only fields are missing.
-        reads_reply: Whether model, tokens and finish reason are read from a model's reply.
-        fields: Fields that metrics need and the plan gives.
-        by_hand: Fields that metrics need and the plan cannot give, with the reason.
-    """
-
-    component: str
-    span: str
-    kind: str
-    path: str
-    symbol: str
-    function: MarkedFunction
-    inner: list[MarkedFunction] = field(default_factory=list)
-    start: dict[str, str | int] = field(default_factory=dict)
-    is_async: bool = False
-    is_generator: bool = False
-    is_there: bool = False
-    reads_reply: bool = False
-    fields: list[str] = field(default_factory=list)
-    by_hand: dict[str, str] = field(default_factory=dict)
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-        return {
-            "component": self.component,
-            "span": self.span,
-            "kind": self.kind,
-            "path": self.path,
-            "symbol": self.symbol,
-            "functions": [
-                {"name": f.name, "line": f.line, "marks": [[m.line, m.action, m.field, m.value] for m in f.marks]}
-                for f in (self.function, *self.inner)
-            ],
-            "start": self.start,
-            "is_there": self.is_there,
-            "reads_reply": self.reads_reply,
-            "fields": self.fields,
-            "by_hand": self.by_hand,
-        }
 
 
 def plan_spans(
@@ -185,6 +96,10 @@ class _Planner:
             "attributes.cache": self._cache,
             "attributes.answer_outcome": self._failures,
             "attributes.breaker": self._breaker,
+            "attributes.agent_exit": self._agent_exit,
+            "attributes.agent_steps": self._agent_steps,
+            "attributes.tool_errors": self._tool_errors,
+            "attributes.format_errors": self._format_errors,
         }
         for name in sorted(needed):
             reason = ""
@@ -227,7 +142,14 @@ class _Planner:
             and (not kinds or h.kind in kinds)
         ]
 
-    def _mark(self, symbol: str, line: int, action: str, name: str, value: str | int | None = None) -> None:
+    def _mark(
+        self,
+        symbol: str,
+        line: int,
+        action: str,
+        name: str,
+        value: str | int | tuple[tuple[str, str], ...] | None = None,
+    ) -> None:
         function = self.made.function
         if symbol != self.point.symbol and (inner := self.subject.other(symbol)) is not None:
             found = next((f for f in self.made.inner if f.name == inner.ir.qual), None)
@@ -337,6 +259,50 @@ class _Planner:
         for hit in hits:
             self._mark(hit.symbol, hit.line, "set", "answer_outcome", "failed")
         return "" if hits else "no line gives a failure back here"
+
+    def _agent_exit(self) -> str:
+        for loop in self.component.loops:
+            mine = [e for e in loop.exits if e.path == self.point.place.path]
+            if loop.kind == "loop" and loop.symbol == self.point.symbol:
+                self.made.start |= {"agent_exit": None, "agent_end": loop.default}
+            elif loop.kind == "graph" and any(e.symbol == self.point.symbol for e in mine):
+                self.made.start["agent_exit"] = None
+                mine = [e for e in mine if e.symbol == self.point.symbol]
+            else:
+                continue
+            by_line: dict[tuple[str, int], list[LoopExit]] = {}
+            for e in mine:
+                by_line.setdefault((e.symbol, e.line), []).append(e)
+            for (symbol, line), ends in sorted(by_line.items()):
+                if len(ends) == 1:
+                    self._mark(symbol, line, "ends", "agent_exit", ends[0].how)
+                else:
+                    ordered = sorted(ends, key=lambda e: (not e.is_good, e.how != "limit", e.how))
+                    self._mark(symbol, line, "choose", "agent_exit", tuple((e.flag, e.how) for e in ordered))
+        return "" if "agent_exit" in self.made.start else "the run does not end in this function"
+
+    def _agent_steps(self) -> str:
+        for loop in self.component.loops:
+            if loop.symbol == self.point.symbol and loop.kind == "loop":
+                self.made.start["agent_steps"] = 0
+                self._mark(loop.symbol, loop.step, "add", "agent_steps")
+            elif loop.symbol == self.point.symbol:
+                self.made.start["agent_steps"] = 1
+        return "" if "agent_steps" in self.made.start else "no step begins in this function"
+
+    def _tool_errors(self) -> str:
+        return self._told("tool error", "tool_errors")
+
+    def _format_errors(self) -> str:
+        return self._told("format error", "format_errors")
+
+    def _told(self, kind: str, name: str) -> str:
+        hits = self._hits("tells_model_error", kind)
+        if hits:
+            self.made.start[name] = 0
+        for hit in hits:
+            self._mark(hit.symbol, hit.line, "add", name)
+        return "" if hits else "no line tells the model here"
 
     def _breaker(self) -> str:
         marked = False

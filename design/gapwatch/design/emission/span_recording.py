@@ -140,6 +140,15 @@ def count(name: str) -> None:
         notes[name] = notes.get(name, 0) + 1
 
 
+def ends(how: str | None) -> None:
+    """Set how the innermost agent that runs ends."""
+    notes = context.get_value(_NOTES)
+    while isinstance(notes, dict) and "agent_exit" not in notes:
+        notes = notes.get(_NOTES)
+    if isinstance(notes, dict):
+        notes["agent_exit"] = how
+
+
 def reply(value: Any) -> None:
     """Note model, tokens and finish reason of a model's reply for the span of the function that runs."""
     notes = context.get_value(_NOTES)
@@ -157,6 +166,9 @@ class _Open:
         self.started, self.first, self.chunks, self.token = time.monotonic(), None, [], None  # type: ignore[var-annotated]
 
     def __enter__(self) -> None:
+        outer = context.get_value(_NOTES)
+        if outer is not self.notes and isinstance(outer, dict):
+            self.notes[_NOTES] = outer
         inner = trace.set_span_in_context(self.span)
         self.token = context.attach(context.set_value(_NOTES, self.notes, inner))  # type: ignore[assignment]
 
@@ -171,6 +183,10 @@ class _Open:
 
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
+        notes.pop(_NOTES, None)
+        end = notes.pop("agent_end", None)
+        if end is not None and notes["agent_exit"] is None:
+            notes["agent_exit"] = "error" if isinstance(error, Exception) else end
         for key, value in _reply(result).items():
             notes.setdefault(key, value)
         attempts = notes.pop("attempts", None)

@@ -13,6 +13,7 @@ from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route
+from gapwatch.design.metrics.agent_metrics import agent_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.design.metrics.spans import IntegrationPoint
@@ -85,6 +86,7 @@ class Catalog:
             self._retrieval,
             self._embedding,
             self._guardrail,
+            self._agents,
         ):
             out += make()
         return out or list(self._entry())
@@ -355,6 +357,9 @@ class Catalog:
             for h in self._hits("has_try_except", "swallows")
             if not any(o.path == h.path and o.line <= h.line and h.end <= max(o.end, o.line) for o in other)
         ]
+        # What a loop raises to end or go on is no error; the metrics of its agent tell how it ends.
+        flow = {(loop.path, line) for loop in self.component.loops for line in loop.flow}
+        swallowing = [h for h in swallowing if (h.path, h.line) not in flow]
         # A handler around one parse counts what the text of the parse shows already.
         parses = self._hits("parses_json", "llm", "text", "http", "queue")
         swallowing = [
@@ -385,8 +390,15 @@ class Catalog:
         if hits:
             yield self._errors("error_rate", hits)
 
+    def _agents(self) -> Iterator[MetricDesign]:
+        yield from agent_metrics(
+            self.component, [*self._hits("runs_agent"), *self._hits("tells_model_error")], self._make
+        )
+
     def _failure_answers(self) -> Iterator[MetricDesign]:
-        hits = self._hits("returns_failure")
+        # What a model is told of its tools is counted by the metrics of its agent.
+        told = {(h.path, h.line) for h in self._hits("tells_model_error")}
+        hits = [h for h in self._hits("returns_failure") if (h.path, h.line) not in told]
         if hits and self.component.distance is not None:
             yield self._make(
                 "failure_answers",

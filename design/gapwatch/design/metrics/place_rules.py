@@ -16,6 +16,8 @@ from gapwatch.design.source.program import last_name
 
 #: Methods that make an object and do no work of a request.
 _MAKERS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__", "model_post_init"})
+#: Objects by which a node of a graph says what runs next; to make one is its work.
+_COMMANDS = frozenset({"Command", "Send"})
 
 
 def _abstract(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
@@ -35,7 +37,9 @@ def _constructor(metric: MetricDesign, place: CodePlace, symbol: str, view: Code
     if subject is None or not subject.calls or any(s[0] == "try" for s in subject.statements):
         return None
     given = [unwrapped(e) for e in view.code.returned(subject)]
-    makes = bool(given) and all(e is not None and is_call(e) and last_name(e)[:1].isupper() for e in given)
+    makes = bool(given) and all(
+        e is not None and is_call(e) and last_name(e)[:1].isupper() and last_name(e) not in _COMMANDS for e in given
+    )
     if makes and not any(_does_work(subject, call, view) for call in subject.calls):
         return f"{symbol.rpartition('.')[2]} makes an object and does no work of a request"
     return None

@@ -33,6 +33,10 @@ ADDED = "f-add-"
 
 #: Worth of a family by the end of its name, the first that fits.
 _WORTH: tuple[tuple[str, float], ...] = (
+    ("agent_exits", 6.5),
+    ("tool_errors", 5),
+    ("format_errors", 5),
+    ("agent_steps", 3.5),
     ("answer_present", 6),
     ("passages_found", 6),
     ("output_parses", 6),

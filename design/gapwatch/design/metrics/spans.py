@@ -34,6 +34,8 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_queue": ("attributes.queue_wait_seconds",),
     "has_circuit_breaker": ("attributes.breaker",),
     "returns_failure": ("attributes.answer_outcome",),
+    "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
+    "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
 }
 #: Values of the fields, for the practitioner who emits them.
 VALUES: dict[str, str] = {
@@ -49,6 +51,10 @@ VALUES: dict[str, str] = {
     "attributes.queue_wait_seconds": "seconds from queueing to processing",
     "attributes.breaker": "closed, open or half_open",
     "attributes.answer_outcome": "answered, or failed where the value stands for a failure",
+    "attributes.agent_exit": "how the run ended, in the words of the claim; none while it goes on",
+    "attributes.agent_steps": "number of times that the model was asked",
+    "attributes.tool_errors": "number of calls that the model was told have failed, 0 included",
+    "attributes.format_errors": "number of answers without the right form, 0 included",
     "attributes.retrieved_count": "number of passages returned",
     "attributes.finish_reason": "as the provider reports it: stop, length, content_filter, ...",
     "attributes.context": "the text that the answer must rest on, as in the prompt",
@@ -165,6 +171,8 @@ MAX_USES = 6
 #: Order in which patterns choose their functions, the most telling about an answer first. Later patterns prefer
 #: functions that are chosen already.
 _ORDER = (
+    "runs_agent",
+    "tells_model_error",
     "has_cascade",
     "parses_json",
     "has_cache",
@@ -249,6 +257,8 @@ def span_name(symbol: str, symbols: dict[str, Symbol]) -> str:
 
 
 def _kind(component: ComponentDraft, symbol: str) -> str:
+    if any(loop.symbol == symbol and loop.kind == "loop" for loop in component.loops):
+        return "agent"
     mine = {u.capability for u in component.uses if u.symbol == symbol or u.symbol.startswith(f"{symbol}.")}
     for capability, kind in _KINDS:
         if capability in mine:

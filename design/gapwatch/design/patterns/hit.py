@@ -34,6 +34,8 @@ PATTERNS = (
     "has_queue",
     "has_circuit_breaker",
     "returns_failure",
+    "runs_agent",
+    "tells_model_error",
 )
 
 

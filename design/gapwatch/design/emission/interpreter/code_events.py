@@ -20,6 +20,7 @@ from gapwatch.design.emission.interpreter.span_writer import (
     begin_client,
     end_client,
     innermost_call,
+    innermost_with,
 )
 
 _log = logging.getLogger("gapwatch.instrument")
@@ -229,13 +230,18 @@ class CodeEvents:
         marks = target.marks.get(line) if target is not None else None
         if target is None or not marks:
             return _monitoring.DISABLE
-        call = self._calls.get(id(sys._getframe(1))) if target.what == "span" else innermost_call()
-        if call is not None:
-            for _, action, name, value in marks:
-                if action == "add":
-                    call.notes[name] = call.notes.get(name, 0) + 1
-                elif action == "set":
-                    call.notes[name] = value
+        frame = sys._getframe(1)
+        own = self._calls.get(id(frame)) if target.what == "span" else innermost_call()
+        if own is None:
+            return None
+        for _, action, name, value in marks:
+            if action == "add":
+                own.notes[name] = own.notes.get(name, 0) + 1
+            elif action == "set":
+                own.notes[name] = value
+            elif (call := innermost_with(name, own)) is not None:
+                is_said = action == "ends"
+                call.notes[name] = value if is_said else next((v for n, v in value if frame.f_locals.get(n)), None)
         return None
 
     def _on_call(self, code: CodeType, offset: int, function: Any, argument: Any) -> Any:
@@ -268,7 +274,7 @@ class CodeEvents:
             target = _Target(code, what, span, is_stream=bool(code.co_flags & _GENERATORS))
             if function.get("marks") and self._is_unchanged(end, path):
                 for mark in function["marks"]:
-                    if mark[1] in ("add", "set"):
+                    if mark[1] in ("add", "set", "ends", "choose"):
                         target.marks.setdefault(mark[0], []).append(mark)
                 target.texts = _call_offsets(code, {m[0]: m[2] for m in function["marks"] if m[1] == "text"})
             events = _monitoring.events

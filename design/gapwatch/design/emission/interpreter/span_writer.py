@@ -174,6 +174,9 @@ class SpanWriter:
 
     def _settle(self, call: WatchedCall, result: Any, error: BaseException | None, is_stream: bool) -> None:
         notes = call.notes
+        end = notes.pop("agent_end", None)
+        if end is not None and notes["agent_exit"] is None:
+            notes["agent_exit"] = "error" if isinstance(error, Exception) else end
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
@@ -227,6 +230,14 @@ def _output(result: Any) -> str:
 def innermost_call() -> WatchedCall | None:
     """Return the innermost watched call of the current context."""
     found = contexts.get_value(_CALL)
+    return found if isinstance(found, WatchedCall) else None
+
+
+def innermost_with(name: str, call: WatchedCall) -> WatchedCall | None:
+    """Return a call or the innermost one around it that has a field."""
+    found: object = call
+    while isinstance(found, WatchedCall) and name not in found.notes:
+        found = contexts.get_value(_CALL, found.before)
     return found if isinstance(found, WatchedCall) else None
 
 

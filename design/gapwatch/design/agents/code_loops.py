@@ -1,0 +1,335 @@
+"""Finds loops of agents in functions, and how their runs end: by statuses, exceptions, conditions around a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
+from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words
+from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, tool_errors
+from gapwatch.design.agents.turns import LoopTurn, is_asked, turn_of
+from gapwatch.design.patterns.code_walk import calls_in, own_expressions, target_names, text_of, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    body_of,
+    branches_of,
+    constant_of,
+    end_of,
+    final_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    is_text,
+    iterable_of,
+    keywords_of,
+    line_of,
+    orelse_of,
+    pairs_in,
+    target_of,
+    targets_of,
+    test_of,
+    value_of,
+)
+from gapwatch.design.source.program import Program, last_name, statements
+
+#: Names of loops that try the same again, and of loops over what a user or a queue sends.
+_AGAIN = re.compile(r"attempt|retr(y|ies)|(^|_)tries($|_)|backoff", re.I)
+_LISTENS = frozenset(
+    [
+        *("input", "receive", "receive_text", "receive_json", "receive_bytes", "recv", "recv_json", "readline", "poll"),
+        *("getone", "getmany", "get_updates", "prompt", "ask_user", "accept", "sleep", "brpop", "blpop", "get_nowait"),
+    ]
+)
+_STATUS = re.compile(
+    r"^(exit_?(status|reason|code_name)|stop_?reason|end_?reason|terminat\w*_reason|finish_?status|run_?status|agent_?status)$",
+    re.I,
+)
+_SUPPRESSES = frozenset({"Exception", "BaseException"})
+
+
+def code_loops(program: Program, subjects: Iterable[Subject], distances: dict[str, int]) -> list[AgentLoop]:
+    """Return the loops of agents in functions; of loops that hold each other only the innermost.
+
+    Args:
+        program: All files in intermediate form.
+        subjects: The functions to read.
+        distances: Calls to the nearest model by symbol.
+    """
+    models = {symbol for symbol, distance in distances.items() if distance == 0}
+    found: list[tuple[AgentLoop, set[str]]] = []
+    for subject in subjects:
+        if subject.ir.kind == "module":
+            continue
+        for s in subject.statements:
+            if s[0] not in ("for", "while") or not _may_be(subject, s, distances):
+                continue
+            turn = turn_of(subject, body_of(s), models)
+            if turn.asks and turn.acts:
+                found.append((_LoopReader(program, subject, s, turn).loop(), {f.symbol for f in turn.functions}))
+    holding = {loop.symbol for loop, _ in found}
+    out = [loop for loop, runs in found if not (runs - {loop.symbol}) & holding]
+    return [a for a in out if not any(_is_inside(b, a) for b in out)]
+
+
+def _is_inside(inner: AgentLoop, outer: AgentLoop) -> bool:
+    return inner != outer and inner.symbol == outer.symbol and outer.line < inner.line and inner.end <= outer.end
+
+
+def _may_be(subject: Subject, s: Stmt, distances: dict[str, int]) -> bool:
+    """Return whether a loop makes steps, listens to nobody, and leads to a model within a few calls."""
+    if s[0] == "for":
+        name = last_name(iterable_of(s)) if is_call(iterable_of(s)) else ""
+        if name not in ("range", "count") or _AGAIN.search(f"{text_of(target_of(s))} {text_of(iterable_of(s))}"):
+            return False
+    elif _AGAIN.search(text_of(test_of(s))):
+        return False
+    calls = list(calls_in(body_of(s)))
+    if any(last_name(call) in _LISTENS for call in calls):
+        return False
+    return any(
+        is_asked(subject, call) or any(distances.get(e.dst, 99) <= _NEAR for e in subject.inside(call))
+        for call in calls
+    )
+
+
+#: Calls between a loop and the model that it asks.
+_NEAR = 3
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A statement that leaves a loop, with the conditions around it and the exceptions that lead to it."""
+
+    statement: Stmt
+    tests: tuple[tuple[Expr, bool], ...]
+    caught: tuple[str, ...]
+
+
+class _LoopReader:
+    def __init__(self, program: Program, subject: Subject, s: Stmt, turn: LoopTurn) -> None:
+        self._program, self._subject, self._loop, self._turn = program, subject, s, turn
+        self._path = program.path(subject.info)
+        bound: dict[str, Expr] = {}
+        for one in subject.statements:
+            if one[0] == "assign" and (value := value_of(one)) is not None:
+                bound.update((name, value) for t in targets_of(one) for name in target_names(t))
+        self._causes = ExitCauses(bound)
+
+    def loop(self) -> AgentLoop:
+        """Return the loop."""
+        s, subject = self._loop, self._subject
+        limit, by_end = self._end()
+        exits = list(self._lines())
+        statuses = self._statuses()
+        words = {how: of_words(how) for _, how, _, _ in statuses}
+        default = by_end or "done"
+        if len(words) > 1 and not {"limit", "error"}.isdisjoint(words.values()):
+            exits = [
+                LoopExit(path, line, symbol, how, f"status {how}", is_good=words[how] == "done")
+                for line, how, symbol, path in statuses
+                if words[how]
+            ]
+            good = sorted({e.how for e in exits if e.is_good})
+            default = good[0] if len(good) == 1 else default
+        else:
+            exits += self._raised()
+            if not any(e.how == "done" for e in exits):
+                exits = [
+                    LoopExit(e.path, e.line, e.symbol, "done", e.why, e.flag, True) if e.how == "no_tool_call" else e
+                    for e in exits
+                ]
+        if default == "limit" and not any(e.is_good for e in exits):
+            default = "done"  # It always makes so many steps.
+        body = body_of(s)
+        told = {h for f in self._near() for h in tool_errors(f, f.statements)}
+        told |= {h for f in (subject, *self._near()) for h in errors_of_tools(f)}
+        told |= {*tool_errors(subject, statements(body)), *format_errors(subject, s)}
+        limit = limit or next((e.why for e in exits if e.how == "limit" or of_words(e.how) == "limit"), "")
+        return AgentLoop(
+            self._path,
+            line_of(s),
+            subject.symbol,
+            end_of(s),
+            "loop",
+            line_of(body[0]),
+            default,
+            tuple(sorted(set(exits))),
+            tuple(sorted(told)),
+            tuple(self._flow()),
+            not self._takes_all(),
+            limit,
+        )
+
+    def _near(self) -> list[Subject]:
+        """Return the functions of its steps that lie in the same file."""
+        return [f for f in self._turn.functions if f.info.module == self._subject.info.module]
+
+    def _end(self) -> tuple[str, str]:
+        """Return (code of the limit, how a run ends) where the loop itself is over."""
+        s = self._loop
+        if s[0] == "for":
+            limit = limit_of_range(iterable_of(s))
+            return (limit or "", "limit") if limit else ("", "")
+        test = test_of(s)
+        if test[0] == "k":
+            return "", ""
+        found = self._causes.of([(test, False)]) or self._causes.of([(test, True)])
+        causes = {cause for cause, _, _ in found}
+        is_limit = any(e[0] == "q" and self._causes.is_limit(e) for e in walk(test))
+        if is_limit:
+            return text_of(test)[:100], "limit"
+        return "", next((c for c in ("done", "error", "limit") if c in causes), "done")
+
+    def _lines(self) -> Iterator[LoopExit]:
+        for line in self._leaving(body_of(self._loop), (), (), 0, False):
+            s = line.statement
+            value = value_of(s) if s[0] in ("return", "raise") else None
+            by_value = of_words(_status_text(value)) if value is not None else ""
+            by_caught = next((c for n in line.caught if (c := of_words(n))), ERROR if line.caught else "")
+            causes = self._causes.of(line.tests)
+            if by_value and (s[0] == "raise" or by_value != "error"):
+                causes = [(by_value, _status_text(value), "")]
+            elif by_caught:
+                causes = [(by_caught, f"except {', '.join(line.caught)}", "")]
+            elif not causes:
+                causes = [(ERROR if s[0] == "raise" else "done", text_of(value) or str(s[0]), "")]
+            if len({cause for cause, _, _ in causes}) > 1 and not all(flag for _, _, flag in causes):
+                order = ("limit", "error", "no_tool_call", "stopped", "done")
+                causes = [min(causes, key=lambda c: order.index(c[0]))]
+            has_several = len(causes) > 1
+            for cause, why, flag in causes:
+                yield self._exit(line_of(s), cause, why, flag if has_several else "")
+
+    def _exit(self, line: int, how: str, why: str, flag: str) -> LoopExit:
+        short = " ".join(why.split())[:100]
+        return LoopExit(self._path, line, self._subject.symbol, how, short, flag, how in ("done", "stopped"))
+
+    def _leaving(
+        self,
+        body: tuple[Stmt, ...],
+        tests: tuple[tuple[Expr, bool], ...],
+        caught: tuple[str, ...],
+        depth: int,
+        is_tried: bool,
+    ) -> Iterator[_Line]:
+        """Yield the statements that leave the loop."""
+        for s in body:
+            if s[0] == "return" or (s[0] == "break" and not depth) or (s[0] == "raise" and not is_tried):
+                yield _Line(s, tests, caught)
+            elif s[0] == "if":
+                before: tuple[tuple[Expr, bool], ...] = ()
+                for test, block in branches_of(s):
+                    yield from self._leaving(block, (*tests, *before, (test, True)), caught, depth, is_tried)
+                    before = (*before, (test, False))
+                yield from self._leaving(s[3], (*tests, *before), caught, depth, is_tried)
+            elif s[0] == "try":
+                yield from self._leaving(body_of(s), tests, caught, depth, True)
+                for handler in handlers_of(s):
+                    names = tuple(caught_names(handler)) or ("Exception",)
+                    yield from self._leaving(handler_body(handler), tests, names, depth, is_tried)
+                for block in (orelse_of(s), final_of(s)):
+                    yield from self._leaving(block, tests, caught, depth, is_tried)
+            elif s[0] in ("for", "while"):
+                yield from self._leaving(body_of(s), tests, caught, depth + 1, is_tried)
+            elif s[0] == "with":
+                yield from self._leaving(body_of(s), tests, caught, depth, is_tried)
+            elif s[0] == "match":
+                for case in s[3]:
+                    yield from self._leaving(case[3], tests, caught, depth, is_tried)
+
+    def _raised(self) -> Iterator[LoopExit]:
+        """Yield the exceptions of the repository by which a step ends the run, by their names."""
+        for one in self._near():
+            for s in one.statements:
+                value = value_of(s) if s[0] == "raise" else None
+                how = of_words(last_name(value)) if value is not None else ""
+                if value is not None and how in ("limit", "done"):
+                    why = text_of(value)[:100]
+                    yield LoopExit(self._path, line_of(s), one.symbol, how, why, is_good=how == "done")
+
+    # -- statuses ----------------------------------------------------------------------------------------------
+
+    def _statuses(self) -> list[tuple[int, str, str, str]]:
+        """Return (line, status, function, path) of each line that gives the run a status by name."""
+        around = [self._subject, *self._turn.functions]
+        owner = self._subject.info.owner
+        if owner >= 0:
+            known = {f.symbol for f in around}
+            same = (i for i in self._program.functions if i.owner == owner and i.symbol not in known)
+            around += [f for i in same if (f := self._subject.other(i.symbol)) is not None]
+        out: set[tuple[int, str, str, str]] = set()
+        for one in around:
+            for s in one.statements:
+                for status in _statuses_in(s):
+                    out.add((line_of(s), status, one.symbol, self._program.path(one.info)))
+        return sorted(out)
+
+    # -- handlers ----------------------------------------------------------------------------------------------
+
+    def _flow(self) -> Iterator[int]:
+        """Yield the lines of `try` statements in the loop that take only exceptions of the repository, and go on."""
+        own = {c.ir.name for c in self._program.classes}
+        for s in statements(body_of(self._loop)):
+            if s[0] == "try" and handlers_of(s):
+                going_on = [h for h in handlers_of(s) if not any(x[0] == "raise" for x in handler_body(h))]
+                names = [caught_names(h) for h in going_on]
+                if going_on and all(mine and set(mine) <= own for mine in names):
+                    yield line_of(s)
+
+    def _takes_all(self) -> bool:
+        """Return whether a handler in or around the loop takes every exception of a step."""
+        for s in self._subject.statements:
+            if s[0] != "try" or not (self._is_around(s) or self._is_first(s)):
+                continue
+            for handler in handlers_of(s):
+                names = caught_names(handler)
+                if (not names or set(names) & _SUPPRESSES) and not any(
+                    x[0] == "raise" for x in statements(handler_body(handler))
+                ):
+                    return True
+        return False
+
+    def _is_around(self, s: Stmt) -> bool:
+        return any(x is self._loop for x in statements(body_of(s)))
+
+    def _is_first(self, s: Stmt) -> bool:
+        """Return whether a `try` holds the calls of a step: nearly the whole block of the loop."""
+        body = [x for x in body_of(self._loop) if any(True for _ in calls_in((x,)))]
+        return any(x is s for x in body) and len(body) <= 2
+
+
+def _status_text(value: Expr | None) -> str:
+    """Return the text of a status that a value is: a constant, a member of an enumeration, the name of an exception."""
+    if value is None:
+        return ""
+    if is_text(value) and re.fullmatch(r"[\w .-]{1,40}", constant_of(value)):
+        return str(constant_of(value))
+    if value[0] == "a" and value[2].isupper():
+        return str(value[2])
+    return last_name(value) if is_call(value) and last_name(value)[:1].isupper() else ""
+
+
+def _statuses_in(s: Stmt) -> Iterator[str]:
+    given: list[tuple[str, Expr]] = []
+    for e in own_expressions(s):
+        for one in walk(e):
+            if one[0] == "d":
+                given += [(str(constant_of(k)), v) for k, v in pairs_in(one) if k is not None and k[0] == "k"]
+            elif is_call(one):
+                given += [(name, v) for name, v in keywords_of(one) if name]
+    if s[0] == "assign" and (value := value_of(s)) is not None:
+        given += [(_last_key(t), value) for t in targets_of(s)]
+    for name, value in given:
+        is_name = value[0] == "a" and value[2].isupper()
+        if _STATUS.search(name) and (is_name or (is_text(value) and constant_of(value).strip())):
+            yield str(value[2]) if is_name else str(constant_of(value))
+
+
+def _last_key(target: Expr) -> str:
+    if target[0] == "s" and target[2][0] == "k":
+        return str(target[2][1])
+    return text_of(target).rpartition(".")[2]

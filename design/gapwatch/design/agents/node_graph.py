@@ -1,0 +1,42 @@
+"""A graph of nodes that a framework runs, as it is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class NodeGraph:
+    """A graph under construction.
+
+    Attributes:
+        nodes: Functions by node.
+        edges: Edges between nodes, with their lines.
+        first: First nodes.
+        tools: Nodes that run the tools of a model.
+        links: All edges, those from nodes of tools and those that a node's `goto` names included.
+        routers: Functions that choose the next node, each with the node by what they return.
+    """
+
+    nodes: dict[str, list[str]] = field(default_factory=dict)
+    edges: list[tuple[str, str, int]] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
+    tools: set[str] = field(default_factory=set)
+    links: set[tuple[str, str]] = field(default_factory=set)
+    routers: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def cycle_of(self, node: str) -> set[str]:
+        """Return the nodes that lie on a cycle with one; empty where it lies on none."""
+        after = self._reached(node, {a: {d for s, d in self.links if s == a} for a, _ in self.links})
+        before = self._reached(node, {b: {s for s, d in self.links if d == b} for _, b in self.links})
+        return after & before
+
+    @staticmethod
+    def _reached(node: str, next_to: dict[str, set[str]]) -> set[str]:
+        seen: set[str] = set()
+        frontier = [node]
+        while frontier:
+            for other in next_to.get(frontier.pop(), set()) - seen:
+                seen.add(other)
+                frontier.append(other)
+        return seen

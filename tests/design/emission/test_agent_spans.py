@@ -1,0 +1,166 @@
+"""Spans of agents, by the patch and by events of the interpreter: how runs end, steps, what the model is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.emission.patch import make_patch
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.emission.watched_programs import (
+    Collector,
+    collector,
+    program_environment,
+    python_with_events,
+    run_watched,
+    write_plan,
+)
+from tests.design.source_tree import write_tree
+
+PYTHON = python_with_events()
+
+AGENT = '''
+from openai import OpenAI
+
+client = OpenAI(api_key="k")
+
+
+class Flow(Exception):
+    pass
+
+
+class Submitted(Flow):
+    pass
+
+
+class LimitsExceeded(Flow):
+    pass
+
+
+class FormatError(Flow):
+    pass
+
+
+class Worker:
+    def __init__(self, step_limit):
+        self.step_limit, self.n_calls, self.messages = step_limit, 0, []
+
+    def run(self, task):
+        """Work on a task until something ends it."""
+        self.messages = [task]
+        while True:
+            try:
+                self.step()
+            except FormatError as e:
+                self.messages.append({"role": "user", "content": str(e)})
+            except Flow as e:
+                self.messages.append(e.args[0])
+            if self.messages[-1].get("role") == "exit":
+                break
+        return self.messages[-1]
+
+    def step(self):
+        """Ask the model and run what it calls."""
+        if self.n_calls >= self.step_limit:
+            raise LimitsExceeded({"role": "exit", "exit_status": "LimitsExceeded"})
+        self.n_calls += 1
+        reply = client.chat.completions.create(model="m", messages=self.messages)
+        self.execute_actions(reply.choices[0].message.content)
+
+    def execute_actions(self, text):
+        if text == "crash":
+            raise OSError(text)
+        if text == "chat":
+            raise FormatError("no action")
+        if text == "submit":
+            raise Submitted({"role": "exit", "exit_status": "Submitted"})
+        self.messages.append({"role": "tool", "content": text})
+
+
+def delegate(state):
+    """Ask the model, then run what it calls, for at most three rounds."""
+    for turn in range(3):
+        reply = client.chat.completions.create(model="m", messages=[state])
+        exceeded = turn >= state["limit"]
+        complete = reply.choices[0].message.content == "complete"
+        if exceeded or complete:
+            return state
+        state["tool_calls"] = reply
+    return state
+'''
+
+PROGRAM = """
+from types import SimpleNamespace as N
+import sys
+replies = []
+def create(**given):
+    return N(choices=[N(message=N(content=replies.pop(0)), finish_reason="stop")])
+sys.modules["openai"] = N(OpenAI=lambda api_key: N(chat=N(completions=N(create=create))))
+import worker
+def run(limit, *said):
+    replies[:] = said
+    try:
+        worker.Worker(limit).run({"role": "user"})
+    except OSError:
+        pass
+run(9, "ls", "chat", "submit")
+run(2, "ls", "ls")
+run(9, "crash")
+for limit, said in ((9, ["complete"]), (0, ["more"]), (9, ["a", "b", "c"])):
+    replies[:] = said
+    worker.delegate({"limit": limit})
+"""
+
+
+def _check(found: Collector) -> None:
+    runs = [s.attributes for s in found.named("Worker.run")]
+    assert [r["agent_exit"] for r in runs] == ["Submitted", "LimitsExceeded", "error"]
+    assert [(r["agent_steps"], r["format_errors"]) for r in runs] == [(3, 1), (3, 0), (1, 0)]
+    turns = [s.attributes for s in found.named("delegate")]
+    assert [t["agent_exit"] for t in turns] == ["done", "limit", "limit"]
+
+
+def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"worker.py": AGENT})))
+    assert {loop.symbol.rpartition(".")[2] for c in made.architecture.components for loop in c.loops} == {
+        "run",
+        "delegate",
+    }
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, made.planned).text)
+    subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
+    setup = (
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
+        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\n"
+        "trace.set_tracer_provider(TracerProvider())\n"
+        "trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))\n"
+    )
+
+    with collector() as found:
+        environment = program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
+        command = [sys.executable, "-c", setup + PROGRAM]
+        ran = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+
+    _check(found)
+
+
+@pytest.mark.skipif(PYTHON is None, reason="no Python of 3.12 or newer on this machine")
+def test_a_watched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
+    assert PYTHON is not None
+    write_tree(tmp_path / "app", {"worker.py": AGENT})
+    plan = write_plan(tmp_path / "design", repository=tmp_path / "app")
+    (tmp_path / "app/program.py").write_text(PROGRAM)
+
+    with collector() as found:
+        ran = run_watched(plan, [PYTHON, str(tmp_path / "app/program.py")], found.url)
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+    _check(found)
