@@ -316,19 +316,23 @@ def score_breakers(design: Design, truth: dict[str, Any]) -> Tally:
 
 
 def score_failures(design: Design, truth: dict[str, Any]) -> Tally:
-    """Score failures given back as answers: a hit within two lines of the true one; unsure ones count neither way."""
+    """Score failures given back as answers: a hit whose statement lies within two lines of the true one.
+
+    What a truth is not sure of counts neither as found nor as missed.
+    """
     base = truth.get("base", "").strip("./")
-    found = {(h.path, h.line) for h in design.hits if h.pattern == "returns_failure" and not _is_test(design, h.path)}
+    hits = [h for h in design.hits if h.pattern == "returns_failure" and not _is_test(design, h.path)]
+    found = {(h.path, h.line, h.end) for h in hits}
     left = set(found)
     tally = Tally()
     for one in truth.get("failures_as_answers", []):
         path, line = _line(base, one["at"])
-        mine = {at for at in found if at[0] == path and abs(at[1] - line) <= 2}
+        mine = {at for at in found if at[0] == path and at[1] - 2 <= line <= at[2] + 2}
         left -= mine
         if one.get("sure", True):
             tally.right += bool(mine)
             tally.missed += [] if mine else [f"{path}:{line} {one['what']}"]
-    tally.beyond = [f"{path}:{line}" for path, line in sorted(left) if _counts(truth, base, path)]
+    tally.beyond = [f"{path}:{line}" for path, line, _ in sorted(left) if _counts(truth, base, path)]
     return tally
 
 

@@ -25,6 +25,8 @@ FAILURES: dict[str, tuple[str, int, str]] = {
     "an attribute, after an error is told": ("empty", 6, "def f(self, diff):\n    if diff:\n        self.answer = ask(diff)\n    else:\n        log.error('no diff')\n        self.answer = ''\n"),
     "a fixed value for what the handler replaces": ("fixed text", 5, "def f(row, scores):\n    try:\n        row['score'] = tool(scores)\n    except KeyError:\n        row['score'] = 7\n"),
     "a default for an invalid value": ("default for an invalid value", 4, "def f(priority):\n    if priority in ('P1', 'P2', 'P3'):\n        return priority\n    return 'P3'\n"),
+    "an empty dictionary for what the handler replaces": ("empty", 5, "def f(x):\n    try:\n        rows = tool(x)\n    except OSError:\n        rows = {}\n    return rows\n"),
+    "an error in words": ("error text", 5, "def f(x):\n    try:\n        return {'message': ask(x)}\n    except OSError as e:\n        return {'message': 'Sorry.', 'error': str(e)}\n"),
 }  # fmt: skip
 
 NO_FAILURES: dict[str, str] = {
@@ -33,6 +35,15 @@ NO_FAILURES: dict[str, str] = {
     "another way": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        return other(x)\n",
     "a library that is missing": "def f(x):\n    try:\n        import fancy\n        return fancy.ask(x)\n    except ImportError:\n        return None\n",
     "a feature that is off": "def f(settings, x):\n    if not settings.enabled:\n        return None\n    return tool(x)\n",
+    "a heading in capitals": "def f(x):\n    if not x:\n        return Group(Text('YOUR ORDERS'), Text('none yet'))\n    return Group(Text('ORDERS'), x)\n",
+    "the error of a job that is reported": "def f(job):\n    status = ask(job)\n    return {'id': job, 'status': status.state, 'error_message': status.error}\n",
+    "a number that a person has to write": "def f(self, event):\n    try:\n        self.capital = float(event)\n    except ValueError:\n        self.notify('Enter a number.')\n        return None\n    return self.capital\n",
+    "what the caller wants instead": "def f(value, default):\n    try:\n        return float(value)\n    except ValueError:\n        return default\n",
+    "what the normal course gives too": "def f(paths):\n    try:\n        if ask(paths):\n            return False\n    except OSError:\n        log.error('x')\n    return True\n",
+    "a record that is not there": "import requests\ndef f(x):\n    reply = requests.get(x)\n    if reply.status_code == 404:\n        return None\n    return reply.json()\n",
+    "a token that is refused": "import jwt\ndef f(token):\n    try:\n        return decode(token)\n    except jwt.ExpiredSignatureError:\n        return None\n",
+    "a text that refuses what is given": "def f(self, kind):\n    if kind not in self.kinds:\n        return {'success': False, 'message': 'Unknown kind of job'}\n    return ask(kind)\n",
+    "an exception that words itself": "class ToolError(Exception):\n    def told(self):\n        return {'error': 'failed', 'message': 'Sorry.'}\n",
     "one of two words": "def f(kind):\n    if kind in ('a', 'b'):\n        return tool(kind)\n    return other(kind)\n",
 }  # fmt: skip
 

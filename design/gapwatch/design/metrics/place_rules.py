@@ -8,6 +8,7 @@ from gapwatch.design.metrics.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.parsed_texts import why_foreign
 from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
@@ -100,20 +101,12 @@ def _set_up(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView)
     return None
 
 
-#: Names of functions by which a person tries a setting, or that list what can be set.
-_TRIES = re.compile(
-    r"^_*(test|check|verify|validate|probe|ping)_(\w+_)?(connection|connectivity|credentials?|api_?keys?|provider|endpoint)$"
-    r"|^_*(ping|healthz?|health_check|readiness|liveness)$"
-    r"|^_*(get|list|fetch|load|discover|available)_(\w+_)?(models|providers|voices)$"
-)
-
-
 def _trial(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     del place
     if metric.source != "catalog" or metric.pattern == "":
         return None
     for name in symbol.split("."):
-        if _TRIES.search(name):
+        if is_trial(name):
             return f"{name} is run by a person who tries or looks up a setting, and serves no request"
     del view
     return None

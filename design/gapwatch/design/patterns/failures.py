@@ -57,6 +57,19 @@ _STATUS = re.compile(r"status|ok\b|success|error|result|response|resp\b|valid|no
 _LOGGING = re.compile(r"(^|\.)(log|logger|logging|_logger|_log|LOG|LOGGER|warnings|print|traceback|console|st)(\.|$)")
 
 
+#: Names of functions by which a person tries a setting, or that list what can be set.
+_TRIES = re.compile(
+    r"^_*(test|check|verify|validate|probe|ping)_(\w+_)?(connection|connectivity|credentials?|api_?keys?|providers?"
+    r"|endpoints?|health)$|^_*(ping|healthz?|health_check|check_health|readiness|liveness)$|_health$"
+    r"|^_*(get|list|fetch|load|discover|available)_(\w+_)?(models|providers|voices)$"
+)
+
+
+def is_trial(name: str) -> bool:
+    """Return whether the name of a function says that a person runs it to try or look up a setting."""
+    return _TRIES.search(name) is not None
+
+
 # -- handlers ------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.patterns.code_walk import calls_in, calls_of, leaves, names_in, own_expressions, text_of, unwrapped
+from gapwatch.design.patterns.code_walk import (
+    calls_in,
+    calls_of,
+    constants_in,
+    leaves,
+    names_in,
+    own_expressions,
+    text_of,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names
@@ -18,11 +28,14 @@ from gapwatch.design.source.ir import (
     Stmt,
     body_of,
     branches_of,
+    call_line,
+    callee_of,
     caught_by,
     constant_of,
     handler_body,
     handlers_of,
     is_call,
+    is_text,
     keywords_of,
     line_of,
     operands_of,
@@ -40,14 +53,24 @@ _KINDS = {"error": "error text", "empty": "empty", "text": "fixed text", "given"
 
 def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     """Yield the lines at which a function gives a failure back as if it were an answer; status 400 and more is none."""
-    if subject.ir.kind == "module":
+    if subject.ir.kind == "module" or _is_aside(subject):
         return
     seen: set[int] = set()
     for value, line, kind, confidence in _of_block(subject, subject.ir.body, []):
         if line not in seen and not _has_error_status(value):
             seen.add(line)
             shown = text_of(sent_by(value) or value)
-            yield subject.hit("returns_failure", line, line, kind, f"{kind}: {shown}", confidence)
+            end = max((call_line(c) for c in calls_of(value)), default=line)
+            yield subject.hit("returns_failure", line, end, kind, f"{kind}: {shown}", confidence)
+
+
+def _is_aside(subject: Subject) -> bool:
+    """Return whether a function serves no request: it starts a part of the program, or words an exception."""
+    owner = subject.program.classes[subject.info.owner] if subject.info.owner >= 0 else None
+    is_of_exception = owner is not None and any(
+        last_name(base).endswith(("Error", "Exception")) for base in owner.ir.bases
+    )
+    return is_of_exception or _STARTS.search(subject.ir.name) is not None
 
 
 _Found = tuple[Expr, int, str, float]
@@ -63,7 +86,7 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
             yield from _of_check(subject, s, before)
             yield from _of_invalid_value(s, body[i + 1 :])
             yield from _of_told_failure(s)
-        elif (given := _given(s)) is not None and Forms(before, "").of(given) == "error":
+        elif (given := _given(s)) is not None and Forms(before, "").of(given) == "error" and not _refuses(given):
             yield given, line_of(s), "error text", 0.8
         for inner in inner_bodies(s):
             yield from _of_block(subject, inner, before)
@@ -73,6 +96,18 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
 
 #: Names of functions that say whether something holds.
 _SAYS_WHETHER = re.compile(r"(^|_)(is|has|can|should)_")
+#: Exceptions by which a library refuses what it is given.
+_REFUSES = re.compile(r"Expired|Invalid\w*(Token|Signature|Key)|Unauthorized|Forbidden|NotFound|DoesNotExist|NoSuch")
+#: Texts that refuse what was given or set.
+_GIVEN_WRONG = re.compile(
+    r"^\W*(no \S.* (provided|given|specified|supplied|configured|set)\b|(unknown|unsupported|missing)\b)", re.I
+)
+#: Names of functions that start a part of the program.
+_STARTS = re.compile(r"^_*(init|initiali[sz]e|set_?up|configure)(_|$)|^_+init__$")
+#: Parameters by which a caller says what to give instead.
+_INSTEAD = re.compile(r"default|fallback", re.I)
+#: Exceptions of wrong values, and of files.
+_OF_INPUT = re.compile(r"(Value|Type|Key|Index|Attribute|Lookup|OS|IO|FileNotFound|JSONDecode|Unicode\w*)Error")
 
 
 def _given(s: Stmt) -> Expr | None:
@@ -85,30 +120,48 @@ def _given(s: Stmt) -> Expr | None:
 def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
     if not any(True for _ in calls_in(body_of(s))):
         return
+    works = _does_work(subject, body_of(s))
     for handler in handlers_of(s):
         if _IMPORTS.search(text_of(caught_by(handler))):
             continue
+        refuses = not works and _takes_input(handler)
         body, caught = handler_body(handler), handler[2] or ""
         inside = list(statements(body))
         for x in inside:
             value = _given(x)
-            if value == ("k", False) and _SAYS_WHETHER.search(subject.ir.name):
+            if value is None or (_is_one_of(value, False) and _SAYS_WHETHER.search(subject.ir.name)):
                 continue  # the answer to a question, and no failure
+            is_said = _is_one_of(value, None, False) and _REFUSES.search(text_of(caught_by(handler)))
+            if is_said or (refuses and (_is_one_of(value, None) or is_text(value))):
+                continue  # what a person wrote is refused
             form = Forms(inside, caught).of(value) if value is not None else ""
             if value is not None and form in _KINDS and not (form == "given" and not _is_argument(subject, value)):
                 yield value, line_of(x), _KINDS[form], 0.9
         bound = {text_of(t) for y in statements(body_of(s)) if y[0] == "assign" for t in targets_of(y)}
         for x in inside:
             value = value_of(x) if x[0] == "assign" else None
-            if value is not None and value[0] == "k" and any(text_of(t) in bound for t in targets_of(x)):
+            is_plain = value is not None and (value[0] == "k" or _is_nothing(value))
+            if value is not None and is_plain and any(text_of(t) in bound for t in targets_of(x)):
                 form = Forms(inside, caught).of(value)
                 yield value, line_of(x), _KINDS.get(form, "empty"), 0.7
         follows = after[0] if after and not leaves(body) else None
         if follows is not None and follows[0] == "return" and _returns(body_of(s)):
             value = value_of(follows) or ("k", None)
             form = Forms([], "").of(value)
+            # What the normal course gives too tells no failure.
+            is_shared = (form == "given" or _is_one_of(value, True, False, "")) and not leaves(body_of(s))
             if form in ("empty", "text", "error") or (form == "given" and _is_argument(subject, value)):
-                yield value, line_of(follows), _KINDS[form], 0.7
+                yield from [] if is_shared else [(value, line_of(follows), _KINDS[form], 0.7)]
+
+
+def _is_nothing(value: Expr) -> bool:
+    """Return whether a value is an empty list, dictionary or set."""
+    return text_of(value) in ("[]", "d()", "set()", "dict()", "list()")
+
+
+def _refuses(value: Expr) -> bool:
+    """Return whether a text refuses what was given: nothing was tried."""
+    return any(_GIVEN_WRONG.search(text) for text in constants_in(value))
 
 
 def _returns(body: Body) -> bool:
@@ -117,7 +170,29 @@ def _returns(body: Body) -> bool:
 
 def _is_argument(subject: Subject, value: Expr) -> bool:
     names = {n.partition(".")[0] for n in names_in(value)}
-    return bool(names & {p.name for p in subject.ir.params if p.name not in ("self", "cls")})
+    given = {p.name for p in subject.ir.params if p.name not in ("self", "cls") and not _INSTEAD.search(p.name)}
+    return bool(names & given)
+
+
+def _is_one_of(value: Expr, *wanted: object) -> bool:
+    return value[0] == "k" and any(constant_of(value) is one or constant_of(value) == one == "" for one in wanted)
+
+
+def _does_work(subject: Subject, body: Body) -> bool:
+    """Return whether a block asks something outside, calls a function of the code, or parses a text."""
+    for call in calls_in(body):
+        reach = subject.reach(call)
+        is_unknown = callee_of(call)[0] == "n" and not subject.sites.named_at(subject.symbol, call)
+        if reach.capability not in (None, "tracing") or subject.inside(call) or is_unknown:
+            return True
+    return False
+
+
+def _takes_input(handler: Stmt) -> bool:
+    """Return whether a handler takes wrong values and files alone: a person's input, a setting, a default."""
+    caught = caught_by(handler)
+    kinds = [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
+    return bool(kinds) and all(_OF_INPUT.fullmatch(last_name(kind)) for kind in kinds)
 
 
 def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]:
@@ -125,7 +200,7 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]
     test, body = branches_of(s)[0]
     last = body[-1] if body else None
     value = value_of(last) if last is not None and last[0] == "return" else None
-    if value is None or last is None:
+    if value is None or last is None or ("k", 404) in walk(test):
         return
     form = Forms(body, "").of(value)
     if form not in ("text", "empty", "error"):

@@ -112,11 +112,14 @@ class Forms:
 
     def _of_fields(self, fields: Sequence[tuple[object, Expr]], depth: int) -> str:
         forms = []
-        for name, value in fields:
-            form = self.of(value, depth + 1)
+        pairs = [(name, value, self.of(value, depth + 1)) for name, value in fields]
+        for name, value, form in pairs:
+            # The error of something that is reported on, beside its other facts, is no failure of this function.
+            is_report = form in ("given", "call") and any(f in ("given", "call") and n != name for n, _, f in pairs)
             is_flag = name in ("success", "ok", "succeeded", "completed") and value == ("k", False)
             is_status = name == "status_code" and value[0] == "k" and isinstance(value[1], int) and value[1] >= 400
-            is_error = isinstance(name, str) and bool(_FAILED_FIELD.search(name)) and form != "empty"
+            is_named = isinstance(name, str) and bool(_FAILED_FIELD.search(name))
+            is_error = is_named and form != "empty" and not is_report
             if is_flag or is_status or is_error or (name in ("status", "type", "event") and _says_error(value)):
                 return "error"
             forms.append(form)
@@ -131,7 +134,8 @@ def _says_error(value: Expr) -> bool:
 def _of_constant(e: Expr) -> str:
     value = constant_of(e)
     if isinstance(value, str) and value.strip():
-        return "error" if _ERROR_TEXT.search(value) or value.isupper() else "text"
+        is_sentinel = value.isupper() and (ERROR_NAME.search(value) is not None or re.fullmatch(r"\w+_\w+", value))
+        return "error" if _ERROR_TEXT.search(value) or is_sentinel else "text"
     return "empty" if not isinstance(value, (int, float)) or not value or value in (True, -1) else "text"
 
 
