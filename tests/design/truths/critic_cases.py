@@ -18,7 +18,7 @@ from gapwatch.design.metrics.choice import PipelineView
 from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.critic import Case, review_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
-from gapwatch.design.metrics.served_code import served_functions
+from gapwatch.design.metrics.served_code import served_functions, set_up_functions
 from gapwatch.design.metrics.spans import PATTERN_FIELDS, IntegrationPoint, span_name
 from gapwatch.design.patterns.libraries import default_catalog
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -83,7 +83,8 @@ def is_refused(fixture: Fixture, case: dict[str, Any], which: str) -> list[str]:
     for m in metrics:
         m.component = architecture.components[0].id
     points = {metrics[0].component: [p for some in points.values() for p in some]}
-    view = CodeView(fixture.claimed, fixture.view.prompts, metrics, points, served_functions(fixture.claimed))
+    code = fixture.claimed
+    view = CodeView(code, fixture.view.prompts, metrics, points, served_functions(code), set_up_functions(code))
     reviews = review_metrics(Case(architecture, metrics, points, (), view)).reviews
     return [rule for r in reviews if r.status == "reject" for rule in r.rules if rule != "missing_judge"]
 

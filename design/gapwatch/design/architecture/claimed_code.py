@@ -58,6 +58,7 @@ class ClaimedCode:
         self.material = material
         self._subjects: dict[str, Subject | None] = {}
         self._names: dict[str, frozenset[str]] = {}
+        self._function_at: dict[tuple[str, int], str | None] = {}
 
     def subject(self, symbol: str) -> Subject | None:
         """Return a function by its symbol, or None."""
@@ -100,8 +101,11 @@ class ClaimedCode:
 
     def function_at(self, place: CodePlace) -> str | None:
         """Return the innermost function around the first line of a place, or None."""
-        around = [f for f in self._functions_of.get(place.path, ()) if f[0] <= place.line <= f[1]]
-        return min(around, key=lambda f: f[1] - f[0])[2] if around else None
+        key = place.path, place.line
+        if key not in self._function_at:
+            around = [f for f in self._functions_of.get(place.path, ()) if f[0] <= place.line <= f[1]]
+            self._function_at[key] = min(around, key=lambda f: f[1] - f[0])[2] if around else None
+        return self._function_at[key]
 
     # -- what a function hands on ------------------------------------------------------------------------------
 
@@ -294,9 +298,9 @@ class ClaimedCode:
 
     def mentions(self, symbol: str, name: str) -> bool:
         """Return whether a function, or the one that works for it, reads a name."""
-        return any(name in self._read(one) for one in self.chain(symbol))
+        return any(name in self.read_by(one) for one in self.chain(symbol))
 
-    def _read(self, symbol: str) -> frozenset[str]:
+    def read_by(self, symbol: str) -> frozenset[str]:
         """Return the last parts of the names that a function reads."""
         if symbol not in self._names:
             subject = self.subject(symbol)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gapwatch.design.agents.agent_loop import AgentLoop
 from gapwatch.design.callgraph.graph import CallGraph
@@ -106,3 +107,14 @@ class Material:
     loops: tuple[AgentLoop, ...]
     distances: dict[str, int]
     salience: dict[str, float]
+
+    def hits_of(self, symbol: str) -> list[PatternHit]:
+        """Return the patterns of a function."""
+        return self._hits.get(symbol, [])
+
+    @cached_property
+    def _hits(self) -> dict[str, list[PatternHit]]:
+        out: dict[str, list[PatternHit]] = {}
+        for hit in self.hits:
+            out.setdefault(hit.symbol, []).append(hit)
+        return out

@@ -14,6 +14,7 @@ from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_i
 from gapwatch.design.architecture.text_shapes import (
     TELLS_PEOPLE,
     files_chosen,
+    fits_keys,
     is_path,
     is_prompt,
     peeled,
@@ -94,6 +95,7 @@ class PromptTexts:
         self._files = self._program.texts
         self._lines: dict[str, list[str]] = {}
         self._prompts: dict[str, list[tuple[tuple[str, ...], FileText]]] = {}
+        self._below: dict[tuple[str, tuple[frozenset[str], ...], frozenset[str], bool], list[FileText]] = {}
         self._data: dict[tuple[str, str], list[str]] = {}
         self._attributes = AssignedAttributes(self._program, code.material.sites)
 
@@ -300,25 +302,14 @@ class PromptTexts:
     def _entries(
         self, path: str, keys: list[frozenset[str]], given: frozenset[str], is_whole: bool = False
     ) -> list[FileText]:
-        """Return the texts of a file below some keys; an empty set stands for any key, or for one that is given.
-
-        Args:
-            path: The file.
-            keys: Possible texts of each key, in lower case.
-            given: Texts that the caller passes.
-            is_whole: Whether nothing may stand above or below the keys.
-        """
-        lower = {g.lower() for g in given}
-        out = []
-        if path not in self._prompts:
-            self._prompts[path] = [(k, t) for k, t in self._files.entries(path).items() if is_prompt(t.text)]
-        for found, text in self._prompts[path]:
-            fits = len(found) >= len(keys) and all(
-                f in k if k else (not lower or f in lower) for k, f in zip(keys, found, strict=False)
-            )
-            if fits and (not is_whole or len(found) == len(keys)):
-                out.append(text)
-        return out if len(out) <= _MOST else []
+        """Return the prompts of a file below some keys, at most `_MOST`, else none."""
+        asked = path, tuple(keys), given, is_whole
+        if asked not in self._below:
+            if path not in self._prompts:
+                self._prompts[path] = [(k, t) for k, t in self._files.entries(path).items() if is_prompt(t.text)]
+            out = [text for found, text in self._prompts[path] if fits_keys(found, keys, given, is_whole)]
+            self._below[asked] = out if len(out) <= _MOST else []
+        return self._below[asked]
 
     def _data_files(self, e: Expr, subject: Subject, depth: int) -> list[str]:
         """Return the data files whose contents an expression holds."""

@@ -141,3 +141,18 @@ def template_fields(text: str) -> list[str]:
         return sorted({f for _, f, _, _ in Formatter().parse(text) if f and re.fullmatch(r"[A-Za-z_]\w*", f)})
     except ValueError:
         return []
+
+
+def fits_keys(found: tuple[str, ...], keys: list[frozenset[str]], given: frozenset[str], is_whole: bool) -> bool:
+    """Return whether an entry of a data file lies below some keys.
+
+    Args:
+        found: Keys of the entry, in lower case.
+        keys: Possible texts of each key, in lower case; an empty set stands for any key, or for one that is given.
+        given: Texts that the caller passes.
+        is_whole: Whether nothing may stand below the keys.
+    """
+    if len(found) < len(keys) or (is_whole and len(found) > len(keys)):
+        return False
+    lower = {g.lower() for g in given}
+    return all(f in k if k else (not lower or f in lower) for k, f in zip(keys, found, strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -106,19 +107,22 @@ def find_instrumentation(program: Program, sites: CallSites, root: Path) -> Inst
 def _by_call(subject: Subject, names: ImportedNames, ways: SpanWays) -> Iterator[InstrumentedLibrary]:
     path, module = subject.program.path(subject.info), subject.info.module
     for call in subject.calls:
-        dotted = names.dotted(module, callee_of(call))
-        for one in ways.instrumentors:
-            if one.only_with and keyword(call, one.only_with) in (None, ("k", False), ("k", None)):
-                continue
-            if (libraries := _libraries(one, dotted, ways)) is not None:
+        for one, libraries in _instrumented_by(names.dotted(module, callee_of(call)), ways):
+            if not one.only_with or keyword(call, one.only_with) not in (None, ("k", False), ("k", None)):
                 yield InstrumentedLibrary(one.library, libraries, CodePlace(path, call_line(call)), one.fields)
-    settings = {name: one for one in ways.instrumentors for name in one.settings}
     for s in subject.statements:
         for e in own_expressions(s):
             for text in constants_in(e):
-                if text in settings:
-                    one = settings[text]
+                if text in ways.settings:
+                    one = ways.settings[text]
                     yield InstrumentedLibrary(one.library, one.libraries, CodePlace(path, line_of(s)), one.fields)
+
+
+@functools.lru_cache(maxsize=4096)
+def _instrumented_by(dotted: str, ways: SpanWays) -> list[tuple[Instrumentor, tuple[str, ...]]]:
+    """Return the instrumentors that a call by a name is of, each with the libraries that it instruments."""
+    found = ((one, _libraries(one, dotted, ways)) for one in ways.instrumentors)
+    return [(one, libraries) for one, libraries in found if libraries is not None]
 
 
 def _libraries(one: Instrumentor, dotted: str, ways: SpanWays) -> tuple[str, ...] | None:
@@ -149,7 +153,6 @@ def _by_import(program: Program, names: ImportedNames, ways: SpanWays) -> Iterat
 
 
 def _by_setting(root: Path, ways: SpanWays) -> Iterator[InstrumentedLibrary]:
-    settings = {name: one for one in ways.instrumentors for name in one.settings}
     for path in sorted({p for glob in _SETTINGS_FILES for base in (glob, f"*/{glob}") for p in root.glob(base)}):
         if not path.is_file() or path.is_symlink():
             continue
@@ -159,7 +162,7 @@ def _by_setting(root: Path, ways: SpanWays) -> Iterator[InstrumentedLibrary]:
             continue
         for number, text in enumerate(lines, 1):
             name, sign, value = text.strip().removeprefix("- ").replace(": ", "=", 1).partition("=")
-            one = settings.get(name.strip())
+            one = ways.settings.get(name.strip())
             if one is not None and sign and not _OFF.match(value.strip()):
                 place = CodePlace(path.relative_to(root).as_posix(), number)
                 yield InstrumentedLibrary(one.library, one.libraries, place, one.fields)

@@ -89,6 +89,7 @@ class SpanWays:
     Attributes:
         by_last: Ways by the last part of their calls' names.
         instrumentors: All instrumentors.
+        settings: Instrumentors by their environment variables.
         kinds: Word of a library to a kind of Gapwatch.
         attributes: Key of an attribute to a field of a step.
     """
@@ -128,6 +129,7 @@ class SpanWays:
             )
             for one in data["instrumentor"]
         ]
+        self.settings = {name: one for one in self.instrumentors for name in one.settings}
         self.kinds: dict[str, str] = data["kinds"]
         self.attributes: dict[str, str] = data["attributes"]
         self._libraries: dict[str, list[str]] = data["libraries"]

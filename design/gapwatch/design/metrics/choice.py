@@ -15,7 +15,7 @@ from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, r
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.refine import Refiner
-from gapwatch.design.metrics.served_code import served_functions
+from gapwatch.design.metrics.served_code import served_functions, set_up_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.traceability import Gap, link
 from gapwatch.scorers.portfolio.fact import Fact
@@ -153,9 +153,9 @@ def _review_until_settled(
     by_component = {p.component: view.points_of(p.component) for p in view.points}
     dropped: list[tuple[MetricDesign, MetricReview]] = []
     critique = Critique([])
-    served = served_functions(code)
+    claimed = CodeView(code, view.prompts, metrics, by_component, served_functions(code), set_up_functions(code))
     for rounds_left in reversed(range(MAX_ROUNDS)):
-        claimed = CodeView(code, view.prompts, metrics, by_component, served)
+        claimed = replace(claimed, metrics=metrics)
         critique = review_metrics(Case(view.architecture, metrics, by_component, facts, claimed))
         rejected = {r.metric: r for r in critique.reviews if r.status == "reject" and r.rules != ["missing_judge"]}
         if not rejected:

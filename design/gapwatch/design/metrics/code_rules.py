@@ -6,7 +6,7 @@ import json
 import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE
-from gapwatch.design.metrics.code_view import CodeView, MetricRule, placed
+from gapwatch.design.metrics.code_view import CodeView, MetricRule, claim_key, placed
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.place_rules import PLACE_RULES
 from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, unwrapped, walk
@@ -34,12 +34,22 @@ def bad_places(metric: MetricDesign, view: CodeView) -> dict[CodePlace, tuple[st
     if metric.source in ("composite", "cost"):
         return out
     for place, symbol in placed(metric, view):
-        for name, rule in PLACE_RULES.items():
-            why = rule(metric, place, symbol, view)
-            if why is not None:
-                out[place] = name, f"{place}: {why}"
-                break
+        # What the rules read of a metric.
+        key = place, metric.source, metric.pattern, metric.claim.get("field"), metric.claim.get("present")
+        if key not in view.refusals:
+            view.refusals[key] = _refusal(metric, place, symbol, view)
+        if (refusal := view.refusals[key]) is not None:
+            out[place] = refusal
     return out
+
+
+def _refusal(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> tuple[str, str] | None:
+    """Return the first rule that a place breaks, with the reason."""
+    for name, rule in PLACE_RULES.items():
+        why = rule(metric, place, symbol, view)
+        if why is not None:
+            return name, f"{place}: {why}"
+    return None
 
 
 def without_bad_places(metric: MetricDesign, view: CodeView) -> MetricDesign | None:
@@ -128,19 +138,12 @@ def _twin(metric: MetricDesign, view: CodeView) -> str | None:
     if metric.source != "catalog":
         return None
     mine = _functions_of(metric, view)
-    for other in view.metrics:
+    for other in view.by_claim.get(claim_key(metric), ()):
         if other is metric:
             return None
-        if other.source != "catalog" or _claim_key(other) != _claim_key(metric):
-            continue
         if mine and all(any(_same_result(m, o, metric, view) for o in _functions_of(other, view)) for m in mine):
             return f"{other.name} fails on the same traces for the same reason"
     return None
-
-
-def _claim_key(metric: MetricDesign) -> str:
-    claim = {k: v for k, v in metric.claim.items() if k != "json"}
-    return json.dumps([claim, metric.claim.get("json"), metric.fields if metric.tier else []], sort_keys=True)
 
 
 def _functions_of(metric: MetricDesign, view: CodeView) -> set[str]:

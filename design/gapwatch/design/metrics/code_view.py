@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.error_paths import ErrorPaths
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.served_code import set_up_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -26,6 +26,9 @@ class CodeView:
         metrics: All metrics under review, in order.
         points: Spans by component.
         served: Functions that requests run; None where the code has no server.
+        set_up: Functions that run once, when the program starts.
+        refusals: Rule and reason of each place that was looked at for a claim, None for a good one; further rounds of
+            review take them over.
     """
 
     code: ClaimedCode
@@ -33,6 +36,17 @@ class CodeView:
     metrics: list[MetricDesign]
     points: dict[str, list[IntegrationPoint]]
     served: set[str] | None
+    set_up: set[str]
+    refusals: dict[tuple[object, ...], tuple[str, str] | None] = field(default_factory=dict)
+
+    @cached_property
+    def by_claim(self) -> dict[str, list[MetricDesign]]:
+        """Metrics of the catalogue by what they claim, in order."""
+        out: dict[str, list[MetricDesign]] = {}
+        for metric in self.metrics:
+            if metric.source == "catalog":
+                out.setdefault(claim_key(metric), []).append(metric)
+        return out
 
     @property
     def errors(self) -> ErrorPaths:
@@ -42,7 +56,12 @@ class CodeView:
     def hits_at(self, pattern: str, symbol: str, place: CodePlace) -> list[PatternHit]:
         """Return the hits of a pattern at a place, or those of the function that works for its function."""
         worker = self.code.worker(symbol)
-        mine = [h for h in self.code.material.hits if h.pattern == pattern and h.symbol in (symbol, worker)]
+        mine = [
+            h
+            for one in dict.fromkeys((symbol, worker))
+            for h in self.code.material.hits_of(one)
+            if h.pattern == pattern
+        ]
         return [h for h in mine if h.path == place.path and h.line == place.line] or [
             h for h in mine if h.symbol == worker
         ]
@@ -50,15 +69,11 @@ class CodeView:
     def is_at_work(self, symbol: str) -> bool:
         """Return whether a function itself asks a model or a service."""
         patterns = ("calls_llm", "calls_external_api")
-        return any(h.pattern in patterns and h.symbol == symbol for h in self.code.material.hits)
-
-    @cached_property
-    def set_up(self) -> set[str]:
-        """Functions that run once, when the program starts."""
-        return set_up_functions(self.code)
+        return any(h.pattern in patterns for h in self.code.material.hits_of(symbol))
 
 
-#: Says why a place of a metric does not support it, or None.
+#: Says why a place of a metric does not support it, or None; of the metric it reads source, pattern, and field and
+#: presence of the claim, by which `CodeView.refusals` remembers it.
 PlaceRule = Callable[[MetricDesign, CodePlace, str, CodeView], str | None]
 #: Says why a metric as a whole is refused, or None.
 MetricRule = Callable[[MetricDesign, CodeView], str | None]
@@ -70,3 +85,9 @@ def placed(metric: MetricDesign, view: CodeView) -> Iterator[tuple[CodePlace, st
         symbol = view.code.function_at(place)
         if symbol is not None:
             yield place, symbol
+
+
+def claim_key(metric: MetricDesign) -> str:
+    """Return a text that is equal for metrics that claim the same, whatever their spans."""
+    claim = {k: v for k, v in metric.claim.items() if k != "json"}
+    return json.dumps([claim, metric.claim.get("json"), metric.fields if metric.tier else []], sort_keys=True)

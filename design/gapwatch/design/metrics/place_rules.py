@@ -193,8 +193,8 @@ def _only_failures(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
     ]
     failed = {
         h.line
-        for h in view.code.material.hits
-        if subject and h.symbol == subject.symbol and h.pattern == "returns_failure"
+        for h in (view.code.material.hits_of(subject.symbol) if subject is not None else ())
+        if h.pattern == "returns_failure"
     }
     if given and set(given) <= failed:
         return f"{symbol.rpartition('.')[2]} does nothing but put a failure into words: each of its calls is one"

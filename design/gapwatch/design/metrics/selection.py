@@ -9,6 +9,7 @@ worth less than `LEAST_WORTH` stays on the shelf, even where there is room.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -144,7 +145,8 @@ def select_metrics(
     free = [m for m in metrics if m.name not in joined or m.name in added]
     edges = {(e.src, e.dst) for e in architecture.edges}
     names = _chosen(free, components, edges, concerns, added, has_goal=True)
-    shelf = [Shelved(m, _why(m, metrics, names, joined)) for m in metrics if m.name not in names]
+    chosen = [m for m in metrics if m.name in names]
+    shelf = [Shelved(m, _why(m, chosen, joined)) for m in metrics if m.name not in names]
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )
@@ -154,7 +156,7 @@ def select_metrics(
         without = _chosen(free, components, edges, set(), added, has_goal=False)
         spoken = {m.name for m in metrics if m.concern in concerns or components[m.component].goal_words}
         came_in, went_out = sorted((names - without) & spoken), sorted(without - names - spoken)
-    return PortfolioSelection([m for m in metrics if m.name in names], shelf, came_in, went_out)
+    return PortfolioSelection(chosen, shelf, came_in, went_out)
 
 
 def _chosen(
@@ -219,14 +221,17 @@ def _judged(metric: MetricDesign) -> tuple[str, str, tuple[CodePlace, ...]]:
 
 
 def _kind(metric: MetricDesign) -> str:
-    if metric.source == "judge":
-        return f"judge of {metric.concern}"
-    return next((end for end, _ in _WORTH if _family(metric).endswith(end)), metric.family)
+    return f"judge of {metric.concern}" if metric.source == "judge" else _kind_of_family(metric.family)
 
 
-def _family(metric: MetricDesign) -> str:
+@functools.cache
+def _kind_of_family(family: str) -> str:
+    return next((end for end, _ in _WORTH if _without_number(family).endswith(end)), family)
+
+
+def _without_number(family: str) -> str:
     """Return the family without the number that tells two of a component apart."""
-    return re.sub(r"_\d+$", "", metric.family)
+    return re.sub(r"_\d+$", "", family)
 
 
 def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], has_goal: bool) -> float:
@@ -236,13 +241,13 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
         # Texts of files, settings and stores change with releases, not with traffic.
         worth = _OF_OTHER_PARSES
     else:
-        worth = next((value for end, value in _WORTH if _family(metric).endswith(end)), 3.0)
+        worth = next((value for end, value in _WORTH if _without_number(metric.family).endswith(end)), 3.0)
     worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high") + bool(metric.members)
     return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
 
 
-def _why(metric: MetricDesign, metrics: list[MetricDesign], names: set[str], joined: set[str]) -> str:
-    same = [m.name for m in metrics if m.name in names and _kind(m) == _kind(metric)]
+def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str]) -> str:
+    same = [m.name for m in chosen if _kind(m) == _kind(metric)]
     if (metric.name in joined or metric.family in ONCE) and same:
         return f"one of a pipeline is enough: {same[0]}"
     if same:

@@ -57,7 +57,11 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
         s.id for s in graph.symbols if s.decorators and all(d.partition(".")[0] in _COMMAND_LINES for d in s.decorators)
     }
     by_name: dict[str, list[str]] = {}
+    inner: dict[int, list[str]] = {}
+    methods: dict[int, list[str]] = {}
     for info in program.functions:
+        inner.setdefault(info.parent, []).append(info.symbol)
+        methods.setdefault(info.owner, []).append(info.symbol)
         if info.parent >= 0:
             by_name.setdefault(info.ir.name, []).append(info.symbol)
     for cls in program.classes:
@@ -66,7 +70,7 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
         )
         if cls.outside:
             # The library calls the methods of its subclasses.
-            roots |= {i.symbol for i in program.functions if i.owner == cls.number}
+            roots.update(methods.get(cls.number, ()))
     mentioned: set[str] = set()
     for ir, module in zip(program.irs, program.index.modules, strict=True):
         if ir is not None and module.path not in tags:
@@ -87,10 +91,10 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
     while frontier:
         current = frontier.pop()
         subject = code.subject(current)
-        names = {n for s in subject.statements for e in own_expressions(s) for n in _lasts(e)} if subject else set()
+        names = code.read_by(current).union(map(last_name, subject.calls)) if subject else frozenset()
         near = {edge.dst for edge in callees.get(current, ())}
         near |= {symbol for name in names for symbol in by_name.get(name, ())}
-        near |= {i.symbol for i in program.functions if subject is not None and i.parent == subject.info.number}
+        near.update(inner.get(subject.info.number, ()) if subject is not None else ())
         for symbol in near - seen - commands:
             seen.add(symbol)
             frontier.append(symbol)

@@ -107,8 +107,9 @@ class CallSites:
         inside: Edges inside the repository by (symbol, line).
         callers: Edges by called symbol.
         callees: Edges by calling symbol.
-        calls_within: Calls by number of the function, filled by the first detector that asks.
+        calls_within: Calls and their names by number of the function, filled by the first detector that asks.
         reached: Capabilities within a few calls by function, filled by the first detector that asks.
+        reached_by_call: A call and the capabilities that it reaches, by `id` of the call.
     """
 
     graph: CallGraph
@@ -118,12 +119,14 @@ class CallSites:
     callers: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
     callees: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
 
-    #: Calls of a function by its number, for those who come after the first that asks.
-    calls_within: dict[int, list[Expr]] = field(default_factory=dict)
+    #: Calls of a function, and their last names by line, by its number, for those who come after the first that asks.
+    calls_within: dict[int, tuple[list[Expr], dict[int, frozenset[str]]]] = field(default_factory=dict)
     #: Capabilities within a few calls by function, for those who come after the first that asks.
     reached: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: A call and the capabilities that it reaches, by `id` of the call.
+    reached_by_call: dict[int, tuple[Expr, frozenset[str]]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
-    _reached: dict[int, Reach] = field(default_factory=dict)
+    _reached: dict[int, tuple[Expr, Reach]] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -198,11 +201,11 @@ class CallSites:
             call: The call.
             named_here: Last names of all calls on its line.
         """
-        # The intermediate form outlives the look-ups, so `id` identifies a call.
         found = self._reached.get(id(call))
         if found is None:
-            found = self._reached[id(call)] = self._reach(symbol, call, named_here)
-        return found
+            # The call is held with the answer, so that its `id` stays its own, also where a detector made the call.
+            found = self._reached[id(call)] = call, self._reach(symbol, call, named_here)
+        return found[1]
 
     def externals_of(self, symbol: str) -> list[str]:
         """Return the library names that a function calls."""

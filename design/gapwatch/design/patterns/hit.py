@@ -90,18 +90,24 @@ class Subject:
     @functools.cached_property
     def calls(self) -> list[Expr]:
         """Every call in the function."""
-        known = self.sites.calls_within.get(self.info.number)
-        if known is None:
-            known = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if is_call(inner)]
-            self.sites.calls_within[self.info.number] = known
-        return known
+        return self._calls[0]
+
+    @property
+    def _named(self) -> dict[int, frozenset[str]]:
+        """Last names of the calls of a line."""
+        return self._calls[1]
 
     @functools.cached_property
-    def _named(self) -> dict[int, frozenset[str]]:
-        out: dict[int, set[str]] = {}
-        for call in self.calls:
-            out.setdefault(call_line(call), set()).add(last_name(call))
-        return {line: frozenset(names) for line, names in out.items()}
+    def _calls(self) -> tuple[list[Expr], dict[int, frozenset[str]]]:
+        known = self.sites.calls_within.get(self.info.number)
+        if known is None:
+            calls = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if is_call(inner)]
+            named: dict[int, set[str]] = {}
+            for call in calls:
+                named.setdefault(call_line(call), set()).add(last_name(call))
+            known = calls, {line: frozenset(names) for line, names in named.items()}
+            self.sites.calls_within[self.info.number] = known
+        return known
 
     def reach(self, call: Expr) -> Reach:
         """Return the target of a call; a request to the address of a model server counts as a model call."""

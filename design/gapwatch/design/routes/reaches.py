@@ -65,6 +65,15 @@ _DICTIONARIES = frozenset({"dict", "OrderedDict", "defaultdict", "WeakValueDicti
 
 def reaches(subject: Subject, call: Expr) -> frozenset[str]:
     """Return the capabilities that a call reaches, also through the repository and a function that it is given."""
+    known = subject.sites.reached_by_call
+    found = known.get(id(call))
+    if found is None:
+        # The call is held with the answer, so that its `id` stays its own.
+        found = known[id(call)] = call, _reaches(subject, call)
+    return found[1]
+
+
+def _reaches(subject: Subject, call: Expr) -> frozenset[str]:
     found: set[str] = set()
     capability = subject.reach(call).capability
     if capability is not None:

@@ -169,10 +169,11 @@ def _tree_entries(whole: FileText) -> Iterator[tuple[tuple[str, ...], FileText]]
     tree = tomllib.loads(whole.text) if is_toml else json.loads(whole.text)
     pending: list[tuple[tuple[str, ...], Any]] = [((), tree)]
     lines = whole.text.split("\n")
+    places = _keys_of(lines, is_toml)
     while pending:
         keys, value = pending.pop()
         if isinstance(value, str) and keys:
-            line = _line_of(lines, keys, value, is_toml)
+            line = _line_of(lines, places, keys, value, is_toml)
             # A text of several lines may begin below its key.
             below = is_toml and lines[line - 1].rstrip().endswith(('"""', "'''"))
             yield keys, FileText(whole.path, line, line + (value.count("\n") + below if is_toml else 0), value)
@@ -182,17 +183,42 @@ def _tree_entries(whole: FileText) -> Iterator[tuple[tuple[str, ...], FileText]]
             pending += [((*keys, str(i)), inner) for i, inner in reversed(list(enumerate(value)))]
 
 
-def _line_of(lines: list[str], keys: tuple[str, ...], value: str, is_toml: bool) -> int:
+@dataclass(frozen=True)
+class _Keys:
+    """Lines of a TOML or JSON file by what they begin.
+
+    Attributes:
+        keys: Lines by the key that stands there, in order.
+        tables: First line of each table of a TOML file, by its name.
+    """
+
+    keys: dict[str, list[int]]
+    tables: dict[str, int]
+
+
+_TOML_KEY = re.compile(r"\s*[\"']?([^=]*?)[\"']?\s*=")
+_TOML_TABLE = re.compile(r"\s*\[+\s*[\"']?([^\]]*?)[\"']?\s*\]")
+_JSON_KEY = re.compile(r"\"((?:[^\"\\]|\\.)*)\"\s*:")
+
+
+def _keys_of(lines: list[str], is_toml: bool) -> _Keys:
+    keys: dict[str, list[int]] = defaultdict(list)
+    tables: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if is_toml and (table := _TOML_TABLE.match(line)) is not None:
+            tables.setdefault(table[1], number)
+        for found in filter(None, [_TOML_KEY.match(line)]) if is_toml else _JSON_KEY.finditer(line):
+            keys[found[1]].append(number)
+    return _Keys(keys, tables)
+
+
+def _line_of(lines: list[str], places: _Keys, keys: tuple[str, ...], value: str, is_toml: bool) -> int:
     """Return the line where an entry begins: of its key, with the first words of its text there or just below."""
     start = value.lstrip().split("\n")[0].strip()[:20]
-    key = re.escape(keys[-1])
-    wanted = re.compile(rf"^\s*[\"']?{key}[\"']?\s*=" if is_toml else rf"\"{key}\"\s*:")
-    table = re.compile(rf"^\s*\[+\s*[\"']?{re.escape('.'.join(keys[:-1]))}[\"']?\s*\]") if is_toml else None
-    is_inside = not is_toml or len(keys) == 1
-    for number, line in enumerate(lines, 1):
-        if table is not None and line.lstrip().startswith("[") and table.match(line):
-            is_inside = True
-        if is_inside and wanted.search(line):
+    # A key of a table stands below the head of the table.
+    first = places.tables.get(".".join(keys[:-1])) if is_toml and len(keys) > 1 else 1
+    for number in places.keys.get(keys[-1], ()):
+        if first is not None and number >= first:
             near = " ".join(lines[number - 1 : number + 3])
             if not start or start.replace('"', '\\"') in near or start in near:
                 return number
