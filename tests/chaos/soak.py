@@ -12,8 +12,11 @@ line. What must be true was written before the first run; the program ends with 
 - After the change's end the page is resolved.
 - A restart (SIGTERM) ends with status 0 within 10 seconds. After it, and after a SIGKILL, records are stored again
   within 20 seconds.
-- A second version of the portfolio takes effect without a restart. A broker that is away and a key that is refused are
-  named in the log; afterwards no judge request ends as an error.
+- A second version of the portfolio takes effect without a restart. A broker that is frozen for 40 s, one that is
+  stopped for 30 s and a key that is refused are named in the log, each outage once; afterwards records are stored again
+  within 30 s, and no judge request ends as an error.
+- The webhook gets one message for the page, and one for its end (`webhook` in the journal).
+- No offset is without a record, and each trace names its host.
 - Of ten feedbacks one comes before its trace: each is joined once.
 - Memory of the run grows by less than 20 % over the second half.
 """
@@ -37,6 +40,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gapwatch.publisher import TracePublisher
+from tests.deploy.alerting_servers import OnCall
 from tests.kafka_broker import KafkaBroker
 from tests.paths import ROOT
 from tests.streams.judges.model_server import HttpAnswer, free_port, served, verdict
@@ -98,9 +102,11 @@ class Soak:
         folder: New folder for all files.
         broker: The broker.
         base_url: Address of the judges' server.
+        on_call: Receives the webhook's messages.
     """
 
-    def __init__(self, folder: Path, broker: KafkaBroker, base_url: str) -> None:
+    def __init__(self, folder: Path, broker: KafkaBroker, base_url: str, on_call: OnCall) -> None:
+        self._on_call, self._heard = on_call, 0
         self.folder, self.broker, self.weather = folder, broker, Weather()
         self.store, self.port = folder / "store.duckdb", free_port()
         self.topic = broker.make_topic(partitions=PARTITIONS)
@@ -130,6 +136,7 @@ class Soak:
             f"--topic={self.topic}", f"--portfolio={self.portfolio}", f"--store={self.store}", "--group=soak",
             "--instance=one", f"--listen=127.0.0.1:{self.port}", f"--judges={self.judges}", "--keep=20m",
             f"--export={self.folder / 'export'}", "--export-every=5m",
+            f"--webhook={self._on_call.url}/webhook",
         ]  # fmt: skip
         log = (self.folder / "run.log").open("ab")
         self._run = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "SOAK_KEY": KEY}, stdout=log, stderr=log)
@@ -170,8 +177,11 @@ class Soak:
         self.write("stores again", seconds=round(time.monotonic() - began, 1))
 
     def look(self) -> None:
-        """Note memory, CPU, lag and health."""
+        """Note memory, CPU, lag and health, and what the webhook got."""
         assert self._run is not None
+        for _path, message in self._on_call.received[self._heard :]:
+            self._heard += 1
+            self.write("webhook", message=message)
         if self._run.poll() is not None:
             self.write("the run is gone", status=self._run.returncode)
             self.start()  # as systemd would
@@ -277,6 +287,12 @@ def live(soak: Soak, minutes: float) -> Iterator[str]:
     time.sleep(120)
     weather.is_key_refused = False
     yield "key was refused for 2 minutes"
+    until(0.9)
+    soak.broker.stop()
+    time.sleep(30)
+    soak.broker.start()
+    soak.wait_until_storing()
+    yield "broker was stopped for 30 s"
     until(1.0)
 
 
@@ -294,8 +310,8 @@ def main() -> int:
     try:
         make_relayed_topics(broker)
         _make_feedback_topic(folder)
-        with served(judge(weather)) as server:
-            soak = Soak(folder, broker, server.base_url)
+        with served(judge(weather)) as server, OnCall() as on_call:
+            soak = Soak(folder, broker, server.base_url, on_call)
             soak.weather = weather
             soak.start()
             publisher = threading.Thread(target=publish, args=(soak,), daemon=True)
@@ -331,10 +347,15 @@ def _judged_by_its_promises(soak: Soak, moments: dict[str, float]) -> int:
     feedback = soak.asked("history", "SELECT state, count(*) AS n FROM feedback_joins GROUP BY 1")
     versions = soak.asked("history", "SELECT portfolio_version, count(*) AS n FROM gaps GROUP BY 1 ORDER BY 1")
     rates = soak.asked("rates")
+    doubled = soak.asked(
+        "history", "SELECT count(*) AS n FROM (SELECT trace_id, metric, judge, span_id FROM gaps "
+        "GROUP BY ALL HAVING count(*) > 1)"
+    )  # fmt: skip
     status = soak.stop(signal.SIGTERM)
     soak.write(
         "end", published=soak.weather.published, publisher=soak.weather.dropped, stored=stored, status=status,
         feedbacks=soak.weather.feedbacks, feedback=feedback, judge_errors=errors, versions=versions, moments=moments,
+        doubled=doubled,
     )  # fmt: skip
     (soak.folder / "end.json").write_text(json.dumps({"ledger": ledger, "pages": pages, "rates": rates}, indent=1))
     imbalance = ledger["imbalance"] if ledger else None

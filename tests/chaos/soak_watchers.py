@@ -17,7 +17,8 @@ What must be true, written before the first run of 40 minutes, the soak's change
 - Of the rules on the run itself (behind, stuck, absent) none is told for a restart or for 40 s without a broker.
 - Each command answers within 10 s, on two busy cores; a command that meets a restart says why it cannot.
 - Every trace that the SDK has exported is in the store of the second run once, and its ledger balances; the share over
-  the limit is within its interval of 10 %.
+  the limit is within its interval of 10 %. Each tenth trace is evaluated by an event of OpenTelemetry, a minute after
+  it was closed or at once: each evaluation is joined once.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import set_span_in_context
 
 from tests.deploy.alerting_servers import AlertmanagerServer, OnCall, Server, free_port
 from tests.http_client import get
@@ -54,6 +59,7 @@ version: 1
 pipeline: otlp-soak
 components: [{id: chat, kind: llm}]
 metrics:
+  - {name: thumbs, scope: trace, claim: {form: feedback, pass_at: 0.5}}
   - name: latency
     component: chat
     claim: {form: measure, field: latency, unit: seconds, limit: {max: 2.0}}
@@ -85,7 +91,7 @@ class Watchers:
         self.store, self.portfolio = soak / "store.duckdb", soak / "portfolio.yaml"
         self.target = json.loads((soak / "store.duckdb.api").read_text())["url"].removeprefix("http://")
         self.otlp_store, self.otlp_port = folder / "otlp.duckdb", free_port()
-        self.sent = self._heard = 0
+        self.sent = self.evaluated = self._heard = 0
         self.is_over = False
         self._journal = (folder / "journal.jsonl").open("a", buffering=1)
         self._said = (folder / "said.log").open("a", buffering=1)
@@ -141,16 +147,30 @@ class Watchers:
         provider = TracerProvider(resource=Resource({"service.name": "otlp-soak", "host.name": "soak-host"}))
         exporter = OTLPSpanExporter(endpoint=f"http://127.0.0.1:{self.otlp_port}/v1/traces")
         provider.add_span_processor(BatchSpanProcessor(exporter))
-        tracer, chance = provider.get_tracer("soak"), random.Random(5)
+        events = LoggerProvider(resource=Resource({"service.name": "otlp-judge"}))
+        logs = OTLPLogExporter(endpoint=f"http://127.0.0.1:{self.otlp_port}/v1/logs")
+        events.add_log_record_processor(BatchLogRecordProcessor(logs))
+        tracer, logger, chance = provider.get_tracer("soak"), events.get_logger("soak"), random.Random(5)
+        awaited: list[tuple[float, Any]] = []
         while not self.is_over:
             seconds = 2.5 if chance.random() < SLOW_SHARE else 1.0
             end = time.time_ns()
             attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "small"}
             span = tracer.start_span("chat", start_time=end - int(seconds * 1e9), attributes=attributes)
             span.end(end)
+            if self.sent % 10 == 0:
+                awaited.append((time.monotonic() + (60 if self.sent % 20 else 0), set_span_in_context(span)))
             self.sent += 1
+            while awaited and (self.is_over or time.monotonic() >= awaited[0][0]):
+                value = float(chance.random() < 0.9)
+                logger.emit(
+                    context=awaited.pop(0)[1], event_name="gen_ai.evaluation.result", timestamp=time.time_ns(),
+                    attributes={"gen_ai.evaluation.name": "helpful", "gen_ai.evaluation.score.value": value},
+                )  # fmt: skip
+                self.evaluated += 1
             time.sleep(1 / PER_SECOND)
         provider.shutdown()
+        events.shutdown()
 
     def look(self) -> None:
         """Note what came to those on call, and what Prometheus knows."""
@@ -239,10 +259,15 @@ def _judged(watchers: Watchers) -> int:
         store=watchers.otlp_store,
     )  # fmt: skip
     stored = json.loads(found)[0]["n"] if found else -1
+    joins = watchers.ask(
+        "history", "SELECT state, count(*) AS n FROM feedback_joins GROUP BY 1", "--format=json",
+        store=watchers.otlp_store,
+    )  # fmt: skip
     watchers.otlp_run.process.send_signal(signal.SIGTERM)
     status = watchers.otlp_run.process.wait(60)
     print(
-        f"{watchers.sent} traces sent by the SDK, {stored} stored; imbalance {ledger.get('imbalance')}; ends {status}"
+        f"{watchers.sent} traces sent by the SDK, {stored} stored; imbalance {ledger.get('imbalance')}; ends {status}; "
+        f"{watchers.evaluated} evaluations, {joins.strip()}"
     )
     print(rates)
     return 0 if stored == watchers.sent and ledger.get("imbalance") == 0 and status == 0 else 1
