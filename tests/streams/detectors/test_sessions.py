@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 from gapwatch.streams.detectors.bets import rate_bets
 from gapwatch.streams.detectors.evidence import mean_evidence
 from gapwatch.streams.detectors.fleet import Fleet
-from gapwatch.streams.detectors.sessions import SessionBook, session_increments, session_log_factors, shift_odds
+from gapwatch.streams.detectors.sessions import (
+    OpenSession,
+    Pauses,
+    SessionBook,
+    session_increments,
+    session_log_factors,
+    shift_odds,
+)
 from gapwatch.streams.detectors.snapshot import restore, snapshot
 from gapwatch.streams.detectors.watch import advance_phases
 from tests.streams.detectors.builders import plain
@@ -119,3 +128,83 @@ def test_the_order_of_session_ticks_does_not_matter(order: list[tuple[int, int, 
     assert series.tolist() == [0, 0, 1]
     assert y == pytest.approx([2 / 3, 0.0, 1.0])
     assert [one.units for one in sessions] == [3, 4, 5]
+
+
+def book_of(pauses: dict[int, int]) -> SessionBook:
+    """Return a book that knows how many sessions of series 0 paused for so long at most."""
+    book = SessionBook()
+    for pause, n in pauses.items():
+        book.pauses[0].counts[pause] = n
+    return book
+
+
+@pytest.mark.parametrize(
+    ("pauses", "longest"),
+    [
+        ({0: 499}, 20),
+        ({0: 500}, 2),
+        ({0: 990, 3: 10}, 3),
+        ({0: 994, 3: 6}, 2),
+        ({0: 900, 7: 95, 12: 5}, 7),
+        ({20: 600}, 20),
+    ],
+)
+def test_one_session_in_a_hundred_may_go_on_after_it_was_counted(pauses: dict[int, int], longest: int) -> None:
+    assert book_of(pauses).pauses[0].longest == longest
+
+
+def test_pauses_that_become_longer_are_learned() -> None:
+    pauses = Pauses()
+    for _ in range(10_000):
+        pauses.add(0)
+    assert (pauses.longest, sum(pauses.counts) <= 5_000) == (2, True)
+    for _ in range(60):
+        pauses.add(9)
+    assert pauses.longest == 9
+
+
+def test_a_session_counts_once_and_what_comes_later_is_no_evidence() -> None:
+    book = book_of({0: 1_000})
+    book.add(1, 0, "a", 4, 1)
+    assert book.close(2).means.tolist() == []
+    assert book.close(3).means.tolist() == [0.25]
+    book.add(9, 0, "a", 4, 4)
+    assert book.close(28).means.tolist() == []
+    assert book.counted != {}
+    # Ten idle minutes after its last unit it has ended, with a pause of eight ticks; then it is another session.
+    assert book.close(29).means.tolist() == []
+    assert (book.counted, book.pauses[0].counts[8]) == ({}, 1)
+    book.add(30, 0, "a", 2, 2)
+    assert book.close(32).means.tolist() == [1.0]
+
+
+def test_a_long_session_that_was_counted_ends_at_fifty_units_as_others_do() -> None:
+    book = book_of({0: 1_000})
+    book.add(1, 0, "a", 4, 1)
+    book.close(3)
+    for tick in range(9, 20):
+        book.add(tick, 0, "a", 5, 0)
+        book.close(tick)
+    # 4 + 10 x 5 units; the last five are of the next one.
+    assert (book.counted, book.open[0, "a"].units, book.pauses[0].counts[8]) == ({}, 5, 1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(1, 9), st.integers(0, 9)), max_size=40),
+    st.integers(0, 40),
+)
+def test_a_book_goes_on_from_its_state(units: list[tuple[int, int, int, int]], cut: int) -> None:
+    whole, parted, tick = book_of({0: 1_000}), book_of({0: 1_000}), 1
+    for number, (gap, session, n, bad) in enumerate(units):
+        tick += gap
+        if number == cut:
+            parted = SessionBook.from_json(json.loads(json.dumps(parted.as_json())))
+        for book in (whole, parted):
+            book.add(tick, 0, f"s{session}", n, min(bad, n))
+        assert whole.close(tick).means.tolist() == parted.close(tick).means.tolist()
+    assert whole.as_json() == parted.as_json()
+
+
+def test_the_longest_pause_of_a_session_is_between_ticks_with_units() -> None:
+    assert OpenSession.from_json([[7, 1, 0], [1, 1, 0], [3, 1, 0]]).pause == 4
+    assert OpenSession.from_json([[7, 3, 0]]).pause == 0

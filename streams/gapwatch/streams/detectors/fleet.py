@@ -27,7 +27,7 @@ from gapwatch.streams.detectors.local_level import USUAL_SEASON, season_of
 from gapwatch.streams.detectors.log_factors import BucketFactors, FoldedBucket, bucket_factors, learned_moments
 from gapwatch.streams.detectors.margins.daily_noise import close_days, day_terms, start_noise
 from gapwatch.streams.detectors.margins.min_change import FACTOR, SHARE, refresh_tilts
-from gapwatch.streams.detectors.recovery import recovery_increments
+from gapwatch.streams.detectors.recovery import MOST_MOVED, recovery_increments
 from gapwatch.streams.detectors.ring import Ring
 
 # Series folded at once; the arrays of one block stay in the second-level cache of the processor.
@@ -123,6 +123,7 @@ class Fleet:
         self.state["min_bad_per_hour"][rows] = LEAST_BAD_PER_HOUR
         self.state["min_factor"][rows] = FACTOR
         self.state["min_share"][rows] = SHARE
+        self.state["most_moved"][rows] = MOST_MOVED
         return rows
 
     def start_epoch(self, rows: Ints) -> None:
@@ -130,7 +131,7 @@ class Fleet:
 
         Thresholds, volume and direction stay. Expected false alarms stay as well, because the budget was spent.
         """
-        chosen = ("min_ratio", "min_bad_per_hour", "min_factor", "min_share")
+        chosen = ("min_ratio", "min_bad_per_hour", "min_factor", "min_share", "most_moved")
         kept = ("bad_side", "ticket_threshold", "page_threshold", *chosen, *VOLUME)
         for name, array in self.state.items():
             if name not in (*kept, "expected_tickets", "expected_pages"):

@@ -106,6 +106,7 @@ class FleetConfig:
             "change_bucket": (one, np.uint32),
             "fired_bucket": (one, np.uint32),
             "still_moved": (one, np.float64),
+            "most_moved": (one, np.float32),
             "recovery": ((len(RECOVERY_DELTAS),), np.float64),
             "after": ((bins,), np.float64),
             "after_expected": (one, np.float64),

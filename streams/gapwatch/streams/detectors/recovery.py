@@ -10,26 +10,28 @@ from gapwatch.streams.detectors.arrays import Floats, add_up
 
 STILL_MOVED = math.log(1.25)
 """Smallest tilt, in log odds per unit of g, that still counts as moved: 1.25 times the baseline odds."""
-RECOVERY_DELTAS = (0.12, 0.22, 0.45, 0.9)
-# Largest tilt that must be gone before a change of a rate counts as over.
-_MOST_MOVED = 1.0
+RECOVERY_DELTAS = (0.12, 0.22, 0.45, 0.9, 2.0)
+MOST_MOVED = 1.0
+"""Default of the largest tilt to which half of a change counts: a rate that was 20 times as high is not over at 4."""
 
 
-def still_moved(growth_lower: float) -> float:
+def still_moved(growth: float, most: float) -> float:
     """Return the tilt, in log odds, at which a rate still counts as moved: half of what its change surely was.
 
     With 1.25 times the odds alone, a rate that went from 5 % to 28 % and back to 5 % needs 10,000 units to be called
-    recovered; with half of the change about 1,000.
+    recovered; with half of the change about 1,000. What is not worth telling (`alert.min_change`) is not moved either,
+    so a rate of one in 10,000 has recovered where it is surely below one point.
 
     Args:
-        growth_lower: Lower bound of after / before, from `change.Change`.
+        growth: Lower bound of the odds after / before.
+        most: Largest tilt to return.
     """
-    half = 0.5 * math.log(growth_lower) if growth_lower > 1.0 else 0.0
-    return min(max(STILL_MOVED, half), _MOST_MOVED)
+    half = 0.5 * math.log(growth) if growth > 1.0 else 0.0
+    return min(max(STILL_MOVED, half), most)
 
 
 def recovery_increments(g: Floats, alpha: Floats, counts: Floats, still: Floats) -> Floats:
-    """Return the log factors of the bets that a moved series has recovered, shape (4, series).
+    """Return the log factors of the bets that a moved series has recovered, shape (5, series).
 
         inc = -delta sum_b k_b g(b) - n [ln Z(t - delta) - ln Z(t)]      t = still
 

@@ -6,6 +6,8 @@ Units of one session fail together. Counted one by one they raise false alarms i
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,9 +18,15 @@ from gapwatch.streams.detectors.arrays import Floats, Ints
 from gapwatch.streams.detectors.bets import BetTable
 
 IDLE_BUCKETS = 20
-"""A session ends 20 ticks (10 minutes) after its last unit ..."""
+"""A session ends 20 ticks (10 minutes) after its last unit, ..."""
 MOST_UNITS = 50
 """... or at 50 units, so that an endless session counts as well."""
+RESUMED_SHARE = 0.01
+"""A session counts before it ends, once it has paused for longer than all but this share of the sessions ever did."""
+# A unit may lie at the begin of its tick or at the end: a pause of two ticks is half a minute at least.
+_SHORTEST_PAUSE = 2
+# Ended sessions of a series from which its pauses are known, and from which half of them are forgotten.
+_LEAST_ENDED, _MOST_ENDED = 500, 5_000
 OPENING_BUCKETS = 6
 """Ticks (three minutes) after its first trace, of which sessions of one age are compared before they end."""
 WINDOW_BUCKETS = 10
@@ -108,6 +116,12 @@ class OpenSession:
     bad: int = 0
     by_tick: dict[int, list[int]] = field(default_factory=dict)
 
+    @property
+    def pause(self) -> int:
+        """Longest time between two of its ticks with units, in ticks."""
+        ticks = sorted(self.by_tick)
+        return max((later - tick for tick, later in itertools.pairwise(ticks)), default=0)
+
     def add(self, tick: int, units: int, bad: int) -> None:
         """Add the units of one tick."""
         self.last = max(self.last, tick)
@@ -130,8 +144,38 @@ class OpenSession:
         return session
 
 
+@dataclass
+class Pauses:
+    """Longest pauses of the sessions of one series that have ended: how long a session may pause and still go on.
+
+    Attributes:
+        counts: Number of sessions by their longest pause, in ticks from 0 to `IDLE_BUCKETS`.
+    """
+
+    counts: list[int] = field(default_factory=lambda: [0] * (IDLE_BUCKETS + 1))
+
+    def add(self, pause: int) -> None:
+        """Add an ended session. Where many are known, half of them are forgotten, so that habits may change."""
+        self.counts[min(pause, IDLE_BUCKETS)] += 1
+        if sum(self.counts) >= _MOST_ENDED:
+            self.counts = [n // 2 for n in self.counts]
+
+    @property
+    def longest(self) -> int:
+        """Shortest pause, in ticks, that at most `RESUMED_SHARE` of the sessions outlasted; `IDLE_BUCKETS` if unknown.
+
+        Source: (k + 1) / (n + 1), the mean of the share's posterior under a uniform prior for k of n, a little above.
+        """
+        known = sum(self.counts)
+        if known < _LEAST_ENDED:
+            return IDLE_BUCKETS
+        outlasted = np.cumsum(self.counts[::-1])[::-1] - self.counts
+        short = np.flatnonzero((outlasted + 1) <= RESUMED_SHARE * (known + 1))
+        return int(max(short[0], _SHORTEST_PAUSE)) if len(short) else IDLE_BUCKETS
+
+
 class EndedSessions(NamedTuple):
-    """Sessions that ended in one tick, sorted by series and session.
+    """Sessions that count from one tick on, sorted by series and session.
 
     The order of arrival and the workers that counted them do not matter.
 
@@ -148,27 +192,68 @@ class EndedSessions(NamedTuple):
 
 @dataclass
 class SessionBook:
-    """Open sessions by series, from `session_ticks`.
+    """Sessions by series, from `session_ticks`: open ones, and those that count already but may go on.
+
+        units   x-x-x....|.......x..............|      | 1: it has paused for longer than nearly all sessions of its
+                         1                      2        series ever did, and counts; 2: ten idle minutes, it has ended
+
+    What a session does after it was counted is no evidence: when it counts is decided by its pause alone, never by its
+    outcomes, and each session counts once. It still tells how long sessions pause.
 
     Attributes:
         open: (series, session) to its units, in the order of their first unit.
+        counted: (series, session) to [tick of the last unit, longest pause so far, units] of counted ones.
+        pauses: Series to the pauses of its ended sessions.
     """
 
     open: dict[tuple[int, str], OpenSession] = field(default_factory=dict)
+    counted: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    pauses: dict[int, Pauses] = field(default_factory=lambda: defaultdict(Pauses))
 
     def add(self, tick: int, series: int, session: str, units: int, bad: int) -> None:
         """Add the units of one session in one tick; ticks of a session may come in any order."""
-        self.open.setdefault((series, session), OpenSession(tick)).add(tick, units, bad)
+        counted = self.counted.get((series, session))
+        if counted is None:
+            self.open.setdefault((series, session), OpenSession(tick)).add(tick, units, bad)
+            return
+        last, pause, before = counted
+        self.counted[series, session] = [max(last, tick), max(pause, tick - last), before + units]
 
     def close(self, bucket: int) -> EndedSessions:
-        """Remove the sessions that have ended by this tick, and return them."""
+        """Return the sessions that count from this tick on; forget those that have ended."""
+        for (series, session), (last, pause, so_far) in list(self.counted.items()):
+            if bucket - last >= IDLE_BUCKETS or so_far >= MOST_UNITS:
+                self.pauses[series].add(pause)
+                del self.counted[series, session]
+        longest = {series: self.pauses[series].longest for series in {series for series, _ in self.open}}
         ended = sorted(
-            key for key, one in self.open.items() if bucket - one.last >= IDLE_BUCKETS or one.units >= MOST_UNITS
+            key for key, one in self.open.items() if bucket - one.last >= longest[key[0]] or one.units >= MOST_UNITS
         )
         sessions = [self.open.pop(key) for key in ended]
+        for key, one in zip(ended, sessions, strict=True):
+            if bucket - one.last >= IDLE_BUCKETS or one.units >= MOST_UNITS:
+                self.pauses[key[0]].add(one.pause)
+            else:
+                self.counted[key] = [one.last, one.pause, one.units]
         units = np.array([one.units for one in sessions], np.float64)
         bad = np.array([one.bad for one in sessions], np.float64)
         return EndedSessions(np.array([key[0] for key in ended], np.int64), bad / np.maximum(units, 1.0), sessions)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the book as JSON values."""
+        return {
+            "open": [[*key, one.as_json()] for key, one in self.open.items()],
+            "counted": [[*key, *one] for key, one in self.counted.items()],
+            "pauses": [[series, one.counts] for series, one in sorted(self.pauses.items())],
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> SessionBook:
+        """Return the book from `as_json`."""
+        book = cls({(series, session): OpenSession.from_json(one) for series, session, one in value["open"]})
+        book.counted = {(series, session): one for series, session, *one in value["counted"]}
+        book.pauses.update({series: Pauses(counts) for series, counts in value["pauses"]})
+        return book
 
 
 @dataclass(frozen=True)

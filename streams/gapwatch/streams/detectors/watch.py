@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapwatch.streams.detectors.arrays import Array, Floats, Ints, add_up
-from gapwatch.streams.detectors.change import Change, find_change, leading_evidence
+from gapwatch.streams.detectors.change import Change, find_change, leading_evidence, rate_interval
 from gapwatch.streams.detectors.change_point import day_before
 from gapwatch.streams.detectors.contexts import HOURS, TICKS_A_DAY
 from gapwatch.streams.detectors.evidence import mean_evidence
@@ -111,6 +111,7 @@ def advance_phases(fleet: Fleet, bucket: int) -> list[Transition]:
     """
     s = fleet.state
     sides = evidence_by_side(fleet)
+    _learn_sizes(fleet)
     phase = s["phase"].copy()
     with np.errstate(over="ignore"):
         recovery = add_up(s["recovery"] / len(s["recovery"]))
@@ -272,12 +273,46 @@ def _move(fleet: Fleet, row: int, bucket: int, phases: tuple[int, int], seen: _S
         s["change_bucket"][row] = change.change_bucket if change else bucket
         s["fired_bucket"][row] = bucket
         forget_today(s, np.array([row]))
-        is_rate = fleet.config.table.kind == "rate"
-        s["still_moved"][row] = still_moved(change.growth_lower) if change and is_rate else STILL_MOVED
+        s["still_moved"][row] = STILL_MOVED
+        if fleet.config.table.kind == "rate":
+            half = still_moved(change.growth_lower if change else 0.0, float(s["most_moved"][row]))
+            s["still_moved"][row] = max(_least_tilt(fleet, row), half)
     elif event is Event.RECOVERED:
         decided = seen.recovery[row]
         close(fleet, row)
     return Transition(row, bucket, event, _log10(decided), change)
+
+
+def _least_tilt(fleet: Fleet, row: int) -> float:
+    """Return the tilt up to which a change of a firing series is not worth telling: below it nothing is moved."""
+    if not fleet.config.margins:
+        return 0.0
+    table, bet = fleet.config.table, int(fleet.state["cause"][row])
+    return float(fleet.state["least_tilts"][table.shape_of[bet], 0 if table.deltas[bet] > 0 else 1, row])
+
+
+def _learn_sizes(fleet: Fleet) -> None:
+    """Raise what counts as still moved in firing rates to the size that their change has by the units since.
+
+    When an alert fires its change has few units, and is surely there, but of no sure size: a rate that went from 7 % to
+    26 % was surely 1.5 times as high, and had to come below 1.25 times to count as recovered.
+    """
+    s, table = fleet.state, fleet.config.table
+    if table.kind != "rate":
+        return
+    for row in np.flatnonzero((s["fired_bucket"] > 0) & (s["still_moved"] < s["most_moved"])).tolist():
+        units, expected = float(s["after"][:, row].sum()), float(s["after_expected"][row])
+        if not units or not 0.0 < expected < units:
+            continue
+        grown = 1 if table.deltas[s["cause"][row]] > 0 else 0
+        learned = fleet.learned(row)
+        before = rate_interval(float(learned[grown]), float(learned.sum()))
+        after = rate_interval(float(s["after"][grown, row]), units)
+        # The level of the hours since may differ from that of all hours.
+        level = before.upper * (expected / units / before.value if before.value > 0.0 else 1.0)
+        if 0.0 < level < 1.0 and after.lower < 1.0:
+            growth = after.lower * (1.0 - level) / (level * (1.0 - after.lower))
+            s["still_moved"][row] = max(s["still_moved"][row], still_moved(growth, float(s["most_moved"][row])))
 
 
 def _leading_bet(fleet: Fleet, row: int) -> int:

@@ -29,10 +29,12 @@ def test_a_shift_in_sessions_is_dated_by_their_traces() -> None:
 @pytest.mark.slow
 def test_the_interval_of_the_date_holds_the_shift() -> None:
     """Each shape keeps the level of 95 %, and so do all together. Figures: `python -m tests.benchmarks.incidents`."""
-    found = {name: dates(shape, range(10)) for name, shape in SHAPES.items()}
+    # Errors of two sparse days differ from 0 to 40 ticks: ten tell nothing of their median.
+    seeds = {name: 40 if name == "sparse" else 10 for name in SHAPES}
+    found = {name: dates(shape, range(seeds[name])) for name, shape in SHAPES.items()}
 
-    assert [name for name, one in found.items() if one.held < fewest(0.95, 10)] == []
-    assert sum(one.held for one in found.values()) >= fewest(0.95, 10 * len(SHAPES))
+    assert [name for name, one in found.items() if one.held < fewest(0.95, seeds[name])] == []
+    assert sum(one.held for one in found.values()) >= fewest(0.95, sum(seeds.values()))
     assert [name for name, one in found.items() if one.median_error >= 1 + SHAPES[name].ticks_to_a_failure] == []
     assert sum(one.early for one in found.values()) == 0
 

@@ -70,15 +70,15 @@ def test_the_list_says_what_open_sessions_show(tmp_path: Path) -> None:
     said = gapwatch("alerts", "--watched", "--store", tmp_path / "s.duckdb").out
     words = " ".join(said.split())
 
-    assert "Sessions that are not counted yet" in said
+    assert "Sessions that may go on" in said
     # The newest trace is of tick 1592: sessions since tick 1573 are open, three of them.
     assert "agent parses 3 3 6 50.0%" in words
-    assert "a session counts when it ends, 10 minutes after its last trace or at 50 traces" in words
+    assert "a session counts once, 10 minutes after its last trace or at 50 traces; sooner, once it has paused" in words
 
 
 def test_without_open_sessions_nothing_is_said(tmp_path: Path) -> None:
     assert stored(tmp_path / "s.duckdb", [[]]) == []
-    assert "not counted yet" not in gapwatch("alerts", "--watched", "--store", tmp_path / "s.duckdb").out
+    assert "Sessions that may go on" not in gapwatch("alerts", "--watched", "--store", tmp_path / "s.duckdb").out
 
 
 def openings(path: Path, traces: list[Trace]) -> list[SessionOpenings]:

@@ -21,7 +21,7 @@ from gapwatch.streams.detectors.bets import rate_bets
 from gapwatch.streams.detectors.change_point import start_in_sessions
 from gapwatch.streams.detectors.fleet import Fleet
 from gapwatch.streams.detectors.fleet_config import FleetConfig
-from gapwatch.streams.detectors.sessions import OpenSession, SessionBook, SessionTimes
+from gapwatch.streams.detectors.sessions import SessionBook, SessionTimes
 from gapwatch.streams.detectors.snapshot import restore, snapshot
 from gapwatch.streams.detectors.watch import advance_phases
 
@@ -48,7 +48,7 @@ class RateDetectors:
         self._units, self._sessions = Fleet(_UNITS), Fleet(_SESSIONS)
         # Whether no unit of the closed ticks needs a new row: then none of them is searched for one.
         self._has_all_rows = False
-        self._open_sessions = SessionBook()
+        self._book = SessionBook()
         self._times: dict[int, SessionTimes] = defaultdict(SessionTimes)
         rows.watched |= {name: [] for name in self.fleets}
 
@@ -98,7 +98,7 @@ class RateDetectors:
         return bool((unknown < 0).any() or (rate < 0).any())
 
     def fold(self, ticks: Sequence[int]) -> list[Finding]:
-        """Fold some ticks: their units, and the sessions that have ended."""
+        """Fold some ticks: their units, and the sessions that count from them on."""
         taken = [(tick, units) for tick in ticks if (units := self.pending.take(tick)) is not None]
         found = self._fold_units([(tick, units.cells) for tick, units in taken if units.cells.shape[1]])
         for tick, units in taken:
@@ -145,12 +145,12 @@ class RateDetectors:
 
     def _fold_sessions(self, tick: int, pending: ClosedTick) -> list[Finding]:
         for number, session, at, units, bad in sorted(pending.sessions):
-            self._open_sessions.add(at, number, session, units, bad)
-        if not self._open_sessions.open:
+            self._book.add(at, number, session, units, bad)
+        if not self._book.open and not self._book.counted:
             return []
         # A series is monitored from its first trace on, not from the end of its first session.
         self._rows.make(self, "sessions", _sessions_of(pending))
-        ended = self._open_sessions.close(tick)
+        ended = self._book.close(tick)
         if not len(ended.series):
             return []
         by_hour: dict[int, list[tuple[int, float]]] = defaultdict(list)
@@ -170,7 +170,7 @@ class RateDetectors:
             return finding
         number = self._rows.number_of(finding.watched.series)
         times = self._times[number]
-        units = times.with_open(one for key, one in self._open_sessions.open.items() if key[0] == number)
+        units = times.with_open(one for key, one in self._book.open.items() if key[0] == number)
         hours = np.array([self._rows.hour(number, tick) for tick in units.first.tolist()], np.int64)
         change = transition.change
         grew = change.after.value >= change.before.value
@@ -204,7 +204,7 @@ class RateDetectors:
         """Return everything but the fleets as JSON values."""
         return {
             "pending": self.pending.as_json(),
-            "book": [[*key, entry.as_json()] for key, entry in self._open_sessions.open.items()],
+            "book": self._book.as_json(),
             "times": [[number, times.as_json()] for number, times in sorted(self._times.items())],
             "late_units": self.late_units,
         }
@@ -212,8 +212,7 @@ class RateDetectors:
     def take_json(self, value: Mapping[str, Any]) -> None:
         """Restore the state from `as_json`; the rows must be restored before."""
         self.pending.take_json(value["pending"])
-        for number, session, entry in value["book"]:
-            self._open_sessions.open[number, session] = OpenSession.from_json(entry)
+        self._book = SessionBook.from_json(value["book"])
         for number, times in value["times"]:
             self._times[number] = SessionTimes.from_json(times)
         self.late_units = value["late_units"]

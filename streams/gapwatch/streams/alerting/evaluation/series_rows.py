@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
@@ -22,6 +23,7 @@ from gapwatch.streams.detectors.budgets.volume import set_allowed
 from gapwatch.streams.detectors.contexts import tick_start
 from gapwatch.streams.detectors.fleet import LEAST_BAD_PER_HOUR, LEAST_RATIO, Fleet
 from gapwatch.streams.detectors.lifecycle import Event
+from gapwatch.streams.detectors.recovery import MOST_MOVED
 from gapwatch.streams.detectors.watch import Transition
 
 log = logging.getLogger("gapwatch.detectors")
@@ -198,6 +200,8 @@ class SeriesRows:
         bad_per_hour = LEAST_BAD_PER_HOUR if rule.min_bad_per_hour is None else rule.min_bad_per_hour
         fleet.state["min_bad_per_hour"][row] = bad_per_hour
         fleet.state["min_factor"][row], fleet.state["min_share"][row] = rule.min_factor, rule.min_share
+        # A metric that decides half of its traces again is not blind; a rate that is still high is not well.
+        fleet.state["most_moved"][row] = math.inf if watched.kind == "unknown" else MOST_MOVED
 
     def is_in_force(self, rules: Sequence[AlertRule], budgets: dict[str, AlarmBudget]) -> bool:
         """Return whether these rules and budgets are those in force; rules of other metrics do not matter."""

@@ -10,7 +10,7 @@ import zstandard
 
 from gapwatch.streams.detectors.snapshot import SnapshotError
 
-_MAGIC = b"gapwatch-watch-9\n"
+_MAGIC = b"gapwatch-watch-10\n"
 # Rings of young series are nearly all zeros: the fastest level takes a tenth of the space.
 _LEVEL = 1
 

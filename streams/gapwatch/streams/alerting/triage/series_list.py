@@ -41,7 +41,7 @@ from gapwatch.streams.alerting.incidents.wording import span_text
 from gapwatch.streams.alerting.rules.bound import SHARE
 from gapwatch.streams.detectors.change import rate_interval
 from gapwatch.streams.detectors.contexts import TICK_SECONDS
-from gapwatch.streams.detectors.sessions import IDLE_BUCKETS, MOST_UNITS, OPENING_BUCKETS
+from gapwatch.streams.detectors.sessions import IDLE_BUCKETS, MOST_UNITS, OPENING_BUCKETS, RESUMED_SHARE
 
 
 def print_phase_counts(con: StoreReader, lane: str | None) -> None:
@@ -145,7 +145,7 @@ def print_monitored_series(con: StoreReader, lane: str | None) -> None:
 
 
 def print_open_sessions(con: StoreReader, lane: str | None) -> None:
-    """Print what the sessions that have not ended show so far: no detector has counted them, so no phase holds them."""
+    """Print what the sessions that may go on show so far: detectors count those that have paused long enough."""
     idle = IDLE_BUCKETS * TICK_SECONDS
     rows = open_sessions(con, lane, idle_seconds=idle, most_units=MOST_UNITS)
     if not rows:
@@ -164,10 +164,11 @@ def print_open_sessions(con: StoreReader, lane: str | None) -> None:
         ]
         for row in rows
     ]  # fmt: skip
-    print_table(columns, cells, upright=True, title="Sessions that are not counted yet")
+    print_table(columns, cells, upright=True, title="Sessions that may go on")
     sys.stdout.write(
-        f"a session counts when it ends, {span_text(idle)} after its last trace or at {MOST_UNITS} traces: until then "
-        "no phase or alert knows it. bad so far: mean over the open sessions of their share of bad traces\n\n"
+        f"a session counts once, {span_text(idle)} after its last trace or at {MOST_UNITS} traces; sooner, once it has "
+        f"paused for longer than {1 - RESUMED_SHARE:.0%} of such sessions ever did: until then no alert knows it. "
+        "bad so far: mean over these sessions of their share of bad traces\n\n"
     )
 
 
