@@ -257,7 +257,10 @@ def _claim(m: MetricDesign) -> Words:
 
 
 def _flow(value: object) -> str:
-    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000)
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(
+        value, Dumper=dumper, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000
+    )
     return text.strip()
 
 

@@ -70,7 +70,7 @@ def portfolio_yaml(data: dict[str, Any], design: Design) -> str:
     return head + body
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Writes no anchors, so that each part can be read and moved by itself."""
 
     def ignore_aliases(self, data: Any) -> bool:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 
 #: Longest expression, in characters; a longer one takes too long to compile.
 MAX_PATTERN_LENGTH = 10_000
 
-_TEXT = pa.array([""])
 _HINTS = (
     ("(?=", "RE2 has no lookahead"),
     ("(?!", "RE2 has no lookahead"),
@@ -24,8 +20,12 @@ def pattern_problem(pattern: str) -> str | None:
     """Return what is wrong with a regular expression, or None where RE2 compiles it."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         return f"{len(pattern):,} characters; at most {MAX_PATTERN_LENGTH:,} are allowed"
+    # Arrow takes longer to load than most portfolios, and many have no expression.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
-        pc.match_substring_regex(_TEXT, pattern)
+        pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
         message = str(error).removeprefix("Invalid regular expression: ")[:200]
         hint = next((hint for part, hint in _HINTS if part in message), None)
