@@ -1,18 +1,19 @@
 """Counts the metrics of real applications that `gapwatch instrument` answers, without a line written into them.
 
-    python -m tests.benchmarks.instrumented_applications CHECKOUTS [--only NAME] [--keep FOLDER] [--patched]
+    python -m tests.benchmarks.instrumented_applications CHECKOUTS [--only NAME] [--keep FOLDER]
 
-CHECKOUTS is a folder with a checkout of each application of `instrumented/applications.yaml` that is to be measured. For
-each, the command makes an environment with the packages that the run needs (kept in FOLDER), designs the portfolio from
-the source, runs the unchanged application against a local model server phase by phase, one fault each, assembles the
-spans that it sends, replays the traces, and compares each metric with what was expected before the first run: whether
-it decides a trace, and whether it fails in the phase whose fault it watches for.
+CHECKOUTS is a folder with a checkout of each application of `instrumented/applications.yaml` that is to be measured.
+For each, the command makes an environment with the packages that the run needs (kept in FOLDER), designs the portfolio
+from the source, runs the unchanged application against a local model server phase by phase, one fault each, assembles
+the spans that it sends, replays the traces, and compares each metric with what was expected before the first run:
+whether it decides a trace, and whether it fails in the phase whose fault it watches for.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import http.client
 import json
 import os
 import shutil
@@ -83,17 +84,15 @@ class Run:
         """Return the environment variables of the application."""
         own = {k: str(v).replace("{server}", self.server.url) for k, v in self.told["environment"].items()}
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "GAPWATCH_", "PYTHON"))}
-        tokenizers = (
-            Path(sys.executable).parents[1].glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
-        )
+        tokenizers = next(Path(sys.prefix).glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers"), "")
         return {
             **kept,
             **own,
             "PYTHONPATH": str(self.source / self.told["path"]),
             "MODEL_SERVER": self.server.url,
             "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
-            # tiktoken fetches its vocabulary, which a package of ours holds.
-            **{"TIKTOKEN_CACHE_DIR": str(path) for path in tokenizers},
+            # tiktoken would fetch its vocabulary; a package of this environment holds it.
+            "TIKTOKEN_CACHE_DIR": str(tokenizers),
         }
 
     def phases(self) -> list[dict[str, Any]]:
@@ -162,7 +161,7 @@ def _request(url: str, body: dict[str, Any], leaves: bool) -> str:
         with urllib.request.urlopen(request, timeout=_LIMIT) as reply:
             data = reply.read(1) if leaves else reply.read()
             return f"{reply.status} {len(data)} bytes"
-    except (urllib.error.URLError, OSError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         return str(error)
 
 
@@ -263,9 +262,8 @@ def report(told: dict[str, Any], folder: Path, found: dict[str, dict[str, Counte
         else:
             hoped = expected[name].get("never", "has no limit")
         seen = sorted({phase for phase, by in found[name].items() if by["fail"]})
-        print(
-            f"  {'answers' if answers(name) else 'NO ANSWER':<9}  {name}: {hoped}; failed in {', '.join(seen) or 'none'}"
-        )
+        head = "answers" if answers(name) else "NO ANSWER"
+        print(f"  {head:<9}  {name}: {hoped}; failed in {', '.join(seen) or 'none'}")
     for name in sorted(set(expected) - set(names)):
         print(f"  {'gone':<9}  {name}")
     count = sum(map(answers, names))

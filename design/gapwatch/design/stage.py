@@ -33,6 +33,7 @@ from gapwatch.design.metrics.answered_metrics import needed_fields, set_answered
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.model_prices import ModelPrice, named_prices
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
@@ -101,6 +102,7 @@ class Design:
         planned: The same spans, with the lines at which their fields change.
         instrumentation: Spans that the program emits already.
         present: Those spans by component, with the rules of the portfolio for them.
+        prices: Prices of the models that the code names.
         metrics: Metrics of the portfolio.
         selection: How they were selected, with the shelf of those that passed the critic and were not.
         dropped: Rejected metrics, each with its last review.
@@ -133,6 +135,7 @@ class Design:
     planned: list[PlannedSpan]
     instrumentation: Instrumentation
     present: PresentSpans
+    prices: list[ModelPrice]
     metrics: list[MetricDesign]
     selection: PortfolioSelection
     dropped: list[tuple[MetricDesign, MetricReview]]
@@ -269,7 +272,8 @@ def _finish(
     present = find_present_spans(
         view.points, view.architecture, code.material.graph, code.instrumentation, code.material.sites.catalog
     )
-    set_answered([*metrics, *(s.metric for s in selection.shelf)], view.points, present)
+    prices = named_prices(scan) if any("usage.cost_usd" in m.fields for m in metrics) else []
+    set_answered([*metrics, *(s.metric for s in selection.shelf)], view.points, present, bool(prices))
     points = _needed_points(view, metrics)
     gaps = [*choice.gaps, *_span_gaps(view.architecture, points)]
     questions = _questions(view, metrics, code.has_model, refiner)
@@ -296,6 +300,7 @@ def _finish(
         planned=plan_spans(points, _needed_fields(points, metrics), view.architecture, present, code.material),
         instrumentation=code.instrumentation,
         present=present,
+        prices=prices,
         metrics=metrics,
         selection=selection,
         dropped=choice.dropped,

@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode("utf-8", "replace")
         if self.path == "/phase":
             self.server.begin(json.loads(body))
             self._send({})
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._send({}, 405 if self.path.endswith("/mcp") else 200)
 
-    do_DELETE = do_GET
+    do_DELETE = do_GET  # noqa: N815  # the name is the base class's
 
     def _send(self, value: Any, status: int = 200) -> None:
         data = b"" if value is None else json.dumps(value).encode()
@@ -223,11 +223,11 @@ def _response(asked: dict[str, Any], fault: str, phase: Phase) -> dict[str, Any]
     ]  # fmt: skip
     is_cut = choice["finish_reason"] == "length"
     return {
-        "id": "resp_1", "object": "response", "created_at": 1, "model": asked["model"], "output": output,
-        "status": "incomplete" if is_cut else "completed",
+        "id": f"resp_{time.time_ns()}", "object": "response", "created_at": 1, "model": asked["model"],
+        "output": output, "status": "incomplete" if is_cut else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "temperature": 1.0, "top_p": 1.0, "error": None,
-        "instructions": None, "metadata": {},
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "temperature": 1.0, "top_p": 1.0,
+        "error": None, "instructions": None, "metadata": {},
         "usage": {
             "input_tokens": 120, "output_tokens": 30, "total_tokens": 150,
             "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0},

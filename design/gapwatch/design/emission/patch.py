@@ -138,6 +138,13 @@ class _File:
             if function is None:
                 self.made.left_out.append((f"{self.path}:{span.function.line}", f"no function {span.function.name}"))
                 continue
+            if "unseen_attempts" in span.start:
+                self.made.left_out.append(
+                    (
+                        f"{self.path}:{function.lineno}",
+                        "no line says the attempts of a library or of a function that calls itself",
+                    )
+                )
             indent = " " * function.col_offset
             out.append(Insertion(self.path, function.lineno, f"{indent}{_decorator(span)}", span.span))
             for marked in (span.function, *span.inner):
@@ -183,7 +190,7 @@ def _decorator(span: PlannedSpan) -> str:
         words.append("is_there=True")
     else:
         words += [f"component={_literal(span.component)}", f"kind={_literal(span.kind)}"]
-    words += [f"{name}={_literal(value)}" for name, value in sorted(span.start.items())]
+    words += [f"{n}={_literal(v)}" for n, v in sorted(span.start.items()) if n != "unseen_attempts"]
     return f"@{HELPER}.recorded({', '.join(words)})"
 
 

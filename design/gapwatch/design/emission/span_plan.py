@@ -118,6 +118,8 @@ class _Planner:
             elif name in ("attributes.first_chunk_seconds", "attributes.stream_outcome"):
                 if made.is_generator:
                     made.start[name.removeprefix("attributes.")] = "of_stream"
+                elif self._hits("streams_response", "response"):
+                    made.start[name.removeprefix("attributes.")] = "of_response"
                 else:
                     reason = "the stream is sent by another function"
             elif name not in _OF_CALL:
@@ -194,7 +196,11 @@ class _Planner:
                     self._mark(hit.symbol, after, "set", "retry_outcome", "exhausted")
         if marked:
             self.made.start["attempts"] = 0
-        return "" if marked else "a library repeats the call, and tells nobody"
+        elif self._hits("has_retry_loop"):
+            self.made.start["unseen_attempts"] = "of_library"
+        else:
+            return "no attempt can be seen"
+        return ""
 
     def _line_after(self, hit: PatternHit, end: int) -> int:
         subject = self.subject if hit.symbol == self.point.symbol else self.subject.other(hit.symbol)

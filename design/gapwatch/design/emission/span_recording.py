@@ -12,7 +12,7 @@ from opentelemetry import context, trace
 
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
-_NOTES = "span_recording.notes"
+_NOTES, _SAID = "span_recording.notes", "span_recording.said"
 _TOKENS = {
     "gen_ai.usage.input_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count"),
     "gen_ai.usage.output_tokens": ("completion_tokens", "output_tokens", "candidates_token_count"),
@@ -37,60 +37,31 @@ def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool
 
         def open_span(args: Any, kwargs: Any) -> Any:
             if is_there:
-                return _Open(trace.get_current_span(), dict(start), False)
+                return _Open(trace.get_current_span(), dict(start), False, kind)
             span = _tracer.start_span(name)
             span.set_attribute("openinference.span.kind", _KINDS.get(kind, "CHAIN"))
             span.set_attribute("gapwatch.component", component)
             given = signature.bind_partial(*args, **kwargs).arguments
             span.set_attribute("input.value", _text({k: v for k, v in given.items() if k not in ("self", "cls")}))
-            return _Open(span, dict(start), True)
+            return _Open(span, dict(start), True, kind)
 
         if inspect.isasyncgenfunction(function):
 
             @functools.wraps(function)
             async def give_async(*args: Any, **kwargs: Any) -> Any:
-                call = open_span(args, kwargs)
-                source = function(*args, **kwargs)
+                sent = _sent_async(open_span(args, kwargs), function(*args, **kwargs))
                 try:
-                    while True:
-                        with call:
-                            try:
-                                chunk = await anext(source)
-                            except StopAsyncIteration:
-                                break
-                        call.add(chunk)
+                    async for chunk in sent:
                         yield chunk
-                except BaseException as error:
-                    call.end(None, error)
-                    raise
                 finally:
-                    await source.aclose()
-                call.end(None, None)
+                    await sent.aclose()
 
             return give_async
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def give(*args: Any, **kwargs: Any) -> Any:
-                call = open_span(args, kwargs)
-                source = function(*args, **kwargs)
-                try:
-                    while True:
-                        with call:
-                            try:
-                                chunk = next(source)
-                            except StopIteration as stop:
-                                result = stop.value
-                                break
-                        call.add(chunk)
-                        yield chunk
-                except BaseException as error:
-                    call.end(None, error)
-                    raise
-                finally:
-                    source.close()
-                call.end(None, None)
-                return result
+                return (yield from _sent(open_span(args, kwargs), function(*args, **kwargs)))
 
             return give
         if inspect.iscoroutinefunction(function):
@@ -104,8 +75,7 @@ def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool
                 except BaseException as error:
                     call.end(None, error)
                     raise
-                call.end(result, None)
-                return result
+                return _ended(call, result)
 
             return wait
 
@@ -118,12 +88,65 @@ def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool
             except BaseException as error:
                 call.end(None, error)
                 raise
-            call.end(result, None)
-            return result
+            return _ended(call, result)
 
         return run
 
     return decorate
+
+
+async def _sent_async(call: Any, source: Any) -> Any:
+    """Give the chunks of an asynchronous generator; the span ends with it."""
+    try:
+        while True:
+            with call:
+                try:
+                    chunk = await anext(source)
+                except StopAsyncIteration:
+                    break
+            call.add(chunk)
+            yield chunk
+    except BaseException as error:
+        call.end(None, error)
+        raise
+    finally:
+        await source.aclose()
+    call.end(None, None)
+
+
+def _sent(call: Any, source: Any) -> Any:
+    """Give the chunks of a generator; the span ends with it."""
+    try:
+        while True:
+            with call:
+                try:
+                    chunk = next(source)
+                except StopIteration as stop:
+                    result = stop.value
+                    break
+            call.add(chunk)
+            yield chunk
+    except BaseException as error:
+        call.end(None, error)
+        raise
+    finally:
+        source.close()
+    call.end(None, None)
+    return result
+
+
+def _ended(call: Any, result: Any) -> Any:
+    """End the span, or let it end with the stream that the function hands on; return the result."""
+    source = getattr(result, "body_iterator", result)  # Starlette's, or a generator
+    is_async = inspect.isasyncgen(source)
+    if "of_response" not in call.notes.values() or not (is_async or inspect.isgenerator(source)):
+        call.end(result, None)
+        return result
+    sent = _sent_async(call, source) if is_async else _sent(call, source)
+    if source is result:
+        return sent
+    result.body_iterator = sent
+    return result
 
 
 def note(name: str, value: Any) -> None:
@@ -156,13 +179,14 @@ def reply(value: Any) -> None:
         for key, found in _reply(value).items():
             is_count = key in _TOKENS and isinstance(notes.get(key), int)
             notes[key] = notes[key] + found if is_count else found
+        notes[_SAID] = _said(value)
 
 
 class _Open:
     """A span that is under way; as a context manager it is the current one."""
 
-    def __init__(self, span: Any, notes: dict[str, Any], is_own: bool) -> None:
-        self.span, self.notes, self.is_own = span, notes, is_own
+    def __init__(self, span: Any, notes: dict[str, Any], is_own: bool, kind: str) -> None:
+        self.span, self.notes, self.is_own, self.is_model = span, notes, is_own, kind == "llm"
         self.started, self.first, self.chunks, self.token = time.monotonic(), None, [], None  # type: ignore[var-annotated]
 
     def __enter__(self) -> None:
@@ -178,8 +202,8 @@ class _Open:
     def add(self, chunk: Any) -> None:
         if self.first is None:
             self.first = time.monotonic() - self.started  # type: ignore[assignment]
-        if isinstance(chunk, str) and len(self.chunks) < _MOST:
-            self.chunks.append(chunk)
+        if isinstance(chunk, str | bytes) and len(self.chunks) < _MOST:
+            self.chunks.append(chunk.decode("utf-8", "replace") if isinstance(chunk, bytes) else chunk)
 
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
@@ -201,6 +225,7 @@ class _Open:
             notes["rows_written"] = result if type(result) is int else None
         if "stream_outcome" in notes:
             notes["stream_outcome"] = "aborted" if error else "empty" if self.first is None else "completed"
+        said = notes.pop(_SAID, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first
         for key, value in notes.items():
@@ -209,8 +234,9 @@ class _Open:
         if not self.is_own:
             return
         if error is None:
-            span.set_attribute("output.value", "".join(self.chunks) if self.chunks else _text(result))
-        elif isinstance(error, Exception):
+            text = "".join(self.chunks) if self.chunks else said if self.is_model else None
+            span.set_attribute("output.value", _text(result if text is None or isinstance(result, str) else text))
+        elif isinstance(error, Exception) and not any(c.__name__ == "GraphBubbleUp" for c in type(error).__mro__):
             span.record_exception(error)
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
@@ -243,6 +269,8 @@ def _reply(value: Any) -> dict[str, Any]:
             found[key] = count_of
     choices = getattr(value, "choices", None)
     reason = getattr(choices[0], "finish_reason", None) if choices else getattr(value, "stop_reason", None)
+    if getattr(value, "status", None) == "incomplete":  # OpenAI's responses
+        reason = "length"
     reason = metadata.get("finish_reason", reason) if isinstance(metadata, dict) else reason
     model = metadata.get("model_name") if isinstance(metadata, dict) else None
     model = model or getattr(value, "model", None)
@@ -253,3 +281,15 @@ def _reply(value: Any) -> dict[str, Any]:
     if isinstance(model, str):
         found["gen_ai.response.model"] = model
     return found
+
+
+def _said(value: Any) -> str | None:
+    """Return the text of a model's reply, or JSON of the calls of tools that it is; None for other values."""
+    choices = getattr(value, "choices", None)
+    message = getattr(choices[0], "message", None) if choices else value
+    content, calls = getattr(message, "content", None), getattr(message, "tool_calls", None)
+    if isinstance(content, list):
+        content = "".join(p.get("text", "") if isinstance(p, dict) else getattr(p, "text", None) or "" for p in content)
+    if not content and calls:
+        return _text([c if isinstance(c, dict) else getattr(c, "function", c) for c in calls])
+    return content if isinstance(content, str) else "" if choices or calls is not None else None

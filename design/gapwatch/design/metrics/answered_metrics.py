@@ -17,6 +17,8 @@ _MADE_OF = {
     "latency_ms": ("started_at", "ended_at"),
     "usage.total_tokens": ("usage.input_tokens", "usage.output_tokens"),
 }
+#: What a cost is made of where the price of a model is known.
+_PRICED = ("model", "usage.input_tokens", "usage.output_tokens")
 
 
 def needed_fields(metric: MetricDesign) -> tuple[str, ...]:
@@ -31,13 +33,16 @@ def needed_fields(metric: MetricDesign) -> tuple[str, ...]:
     return _MADE_OF.get(base, (base,))
 
 
-def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], present: PresentSpans) -> None:
+def set_answered(
+    metrics: list[MetricDesign], points: list[IntegrationPoint], present: PresentSpans, has_prices: bool
+) -> None:
     """Set for each metric the functions whose spans of today answer it, and let it read those spans.
 
     Args:
         metrics: Changed in place: `answered`, `unanswered` and `when`.
         points: Functions to ask for a span.
         present: Spans that there are.
+        has_prices: Whether the portfolio knows prices of models; then a cost is made of model and tokens.
     """
     by_name: dict[tuple[str, str], list[IntegrationPoint]] = defaultdict(list)
     for point in points:
@@ -46,6 +51,8 @@ def set_answered(metrics: list[MetricDesign], points: list[IntegrationPoint], pr
         if metric.claim["form"] == "ratio":
             continue
         fields = needed_fields(metric)
+        if has_prices and fields == ("usage.cost_usd",):
+            fields = _PRICED
         wanted = _client_kind(metric)
         names: dict[str, None] = {}
         kinds: dict[str, None] = {}

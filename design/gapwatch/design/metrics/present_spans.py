@@ -256,7 +256,8 @@ class _Search:
             if not any(r.component == component and r.conditions == conditions for r in out):
                 out.append(rule)
         out.sort(key=lambda r: -len(r.conditions))
-        taken = {r.conditions["kind"] for r in self._kind_rules}
+        # Libraries name the spans of searches themselves, and the mapping keeps such names.
+        taken = {r.conditions["kind"] for r in self._kind_rules} | {"retrieval", "rerank"}
         found = [*self._kind_rules, *(r for r in self._own_kinds if r.conditions["kind"] in taken)]
         depth = {r.conditions["under"]: self._depth(r) for r in found if "under" in r.conditions}
         kinds = sorted(found, key=lambda r: -depth.get(r.conditions.get("under", ""), -1))

@@ -41,18 +41,20 @@ def portfolio_data(design: Design, pipeline: str | None = None, number: int = 1)
         {"from": e.src, "to": e.dst, "status": e.verification, "evidence": e.evidence}
         for e in design.architecture.edges
     ]
-    if design.present.rules:
-        out["spans"] = {
-            "components": [
-                {"component": r.component, **r.conditions, "evidence": r.evidence} for r in design.present.rules
-            ]
-        }
+    if spans := _spans(design):
+        out["spans"] = spans
     out["facts"] = [f.model_dump(mode="json", exclude_none=True) for f in design.facts if f not in design.stale_facts]
     out["questions"] = [
         q.as_yaml() | {"decides": [d for d in q.decides if d in exported]} for q in design.open_questions
     ]
     out["metrics"] = [_metric(m, exported) for m in design.metrics if m.is_exported]
     return out
+
+
+def _spans(design: Design) -> dict[str, Any]:
+    rules = [{"component": r.component, **r.conditions, "evidence": r.evidence} for r in design.present.rules]
+    prices = [price.as_data() for price in design.prices]
+    return {name: part for name, part in (("components", rules), ("prices", prices)) if part}
 
 
 def portfolio_yaml(data: dict[str, Any], design: Design) -> str:

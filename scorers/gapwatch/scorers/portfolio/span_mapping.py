@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from gapwatch.scorers.portfolio.schema_types import Flag, Prose, Text, WrittenModel
+from gapwatch.scorers.portfolio.schema_types import Flag, NotNegative, Prose, Text, WrittenModel
 
 #: A name with `*`, `?` and `[...]` in it, with letter case.
 Glob = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -78,6 +78,22 @@ class TierRule(WrittenModel):
     models: tuple[Glob, ...] = Field(min_length=1)
 
 
+class PriceRule(WrittenModel):
+    """Price of calls of a model, for spans that say tokens and no cost.
+
+    Attributes:
+        models: Globs on the model, with or without its provider.
+        input: US dollars for a million input tokens.
+        output: US dollars for a million output tokens.
+        evidence: Where the price comes from; for people.
+    """
+
+    models: tuple[Glob, ...] = Field(min_length=1)
+    input: NotNegative
+    output: NotNegative = 0.0
+    evidence: Prose | None = None
+
+
 class SpanMapping(WrittenModel):
     """Rules by which spans of OpenTelemetry become steps of the pipeline, where names differ from the portfolio's.
 
@@ -87,6 +103,7 @@ class SpanMapping(WrittenModel):
         components: Rules for components; the first that matches holds.
         tiers: Component to its tiers; the first that matches holds. By default the first model that was tried is
             `primary`, another that answers after a failed call is `fallback`.
+        prices: Prices of models; the first that matches holds. They give `usage.cost_usd` where a span says none.
         attributes: Attribute of the trace to the attribute of a span, or of a resource (`resource.` before its key),
             with a JSON pointer behind `#` where its value is JSON.
         drop: Rules for spans that are left out; the first that matches holds.
@@ -97,6 +114,7 @@ class SpanMapping(WrittenModel):
     root: tuple[Glob, ...] = ()
     components: tuple[SpanRule, ...] = ()
     tiers: dict[Text, tuple[TierRule, ...]] = Field(default_factory=dict)
+    prices: tuple[PriceRule, ...] = ()
     attributes: dict[Text, Text] = Field(default_factory=dict)
     drop: tuple[DropRule, ...] = ()
     keep_raw: Flag = False

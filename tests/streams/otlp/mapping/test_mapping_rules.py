@@ -135,3 +135,24 @@ def test_raw_forms_are_kept_where_that_is_said() -> None:
 def test_a_mapping_with_a_mistake_is_refused(spans: str, says: str) -> None:
     with pytest.raises(PortfolioError, match=says):
         parse_portfolio(HEAD + f"spans: {spans}")
+
+
+def test_prices_give_the_cost_of_calls_that_say_tokens_and_none() -> None:
+    names = "pipeline: {names: {velo-support: velo}}"
+    prices = "prices: [{models: ['gpt-4.1-mini*'], input: 1, output: 2}, {models: ['gpt-4.1*'], input: 3.0, output: 4}]"
+    without = _envelopes("oi-openai-rag", f"spans: {{{names}}}")
+    found = _envelopes("oi-openai-rag", f"spans: {{{names}, {prices}}}")
+
+    calls = [
+        (before, now)
+        for one, other in zip(without, found, strict=True)
+        for before, now in zip(one["spans"], other["spans"], strict=True)
+        if before.get("model", "").startswith("gpt-4.1")
+    ]
+    assert calls
+    for before, now in calls:
+        a, b = (1, 2) if "mini" in before["model"] else (3, 4)
+        usage = before["usage"]
+        assert "cost_usd" not in usage
+        assert now["usage"]["cost_usd"] == (usage["input_tokens"] * a + usage.get("output_tokens", 0) * b) / 1e6
+        assert now["attributes"]["cost_by"] == "price"

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
+import gc
 import inspect
 import json
 import logging
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from opentelemetry import context as contexts
 
-from gapwatch.design.emission.interpreter.span_writer import (
-    SpanWriter,
-    WatchedCall,
-    begin_client,
-    end_client,
-    innermost_call,
-    innermost_with,
-)
+from gapwatch.design.emission.interpreter.client_call import ClientCall, begin_client
+from gapwatch.design.emission.interpreter.listed_code import ListedFunctions, WatchedCode
+from gapwatch.design.emission.interpreter.span_writer import SpanWriter
+from gapwatch.design.emission.interpreter.waiting_root import WaitingRoot, begin_entry
+from gapwatch.design.emission.interpreter.watched_call import WatchedCall, innermost_call, innermost_with
 
 _log = logging.getLogger("gapwatch.instrument")
 #: Absent from the types of Python 3.11, under which the checks of form run.
 _monitoring: Any = vars(sys).get("monitoring")
-_GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 #: Functions that parse a text that is their first argument.
 _PARSERS = frozenset(
     [
@@ -34,37 +29,12 @@ _PARSERS = frozenset(
         *("repair_json", "parse_partial_json", "parse", "invoke", "literal_eval"),
     ]
 )
-#: Functions of the standard library that hand work to another thread: end of the file, function, and what to do there.
-_THREADS = (
-    ("threading.py", "Thread.start", "keep"),
-    ("threading.py", "Thread._bootstrap_inner", "take"),
-    ("concurrent/futures/thread.py", "_WorkItem.__init__", "keep"),
-    ("concurrent/futures/thread.py", "_WorkItem.run", "take"),
-)
 _KEPT = "_gapwatch_context"
 #: References to the frame of a generator that is gone: the entry of it, a variable, and an argument.
 _HOLDERS = 3
-
-
-@dataclass(slots=True)
-class _Target:
-    """A code object that is watched.
-
-    Attributes:
-        code: It; held, so that its id stays its own.
-        what: span, marks, llm, retrieval, keep or take.
-        plan: The planned span; empty for other functions.
-        marks: Marks by line.
-        texts: Offsets of the calls whose first argument is a text to note, with the field.
-        is_stream: Whether it is a generator.
-    """
-
-    code: CodeType
-    what: str
-    plan: dict[str, Any] = field(default_factory=dict)
-    marks: dict[int, list[list[Any]]] = field(default_factory=dict)
-    texts: dict[int, str] = field(default_factory=dict)
-    is_stream: bool = False
+_CLIENTS = ("llm", "retrieval")
+#: Something that ends with a frame, and whose context is the current one while the frame runs.
+Running = WatchedCall | ClientCall | WaitingRoot
 
 
 class CodeEvents:
@@ -80,28 +50,18 @@ class CodeEvents:
 
     def __init__(self, plan: dict[str, Any], writer: SpanWriter) -> None:
         self._writer = writer
-        self._shas: dict[str, str] = plan.get("files", {})
-        #: Function's last name to (end of the path, qualified name, line, what, planned span, its function).
-        self._listed: dict[str, list[tuple[str, str, str, dict[str, Any], dict[str, Any]]]] = {}
-        for span in plan.get("emit", ()):
-            for position, function in enumerate(span["functions"]):
-                self._list(span["path"], function["name"], "marks" if position else "span", span, function)
-        for client in plan.get("clients", ()):
-            for name in client["functions"]:
-                self._list(client["file"], name, client["kind"], {}, {})
-        for path, name, what in _THREADS:
-            self._list(path, name, what, {}, {})
-        self._targets: dict[int, _Target] = {}
-        self._calls: dict[int, WatchedCall] = {}
-        self._clients: dict[int, Any] = {}
+        self._listed = ListedFunctions(plan)
+        self._targets: dict[int, WatchedCode] = {}
+        #: By the id of their frame: calls of listed functions, of clients, and entries of frameworks.
+        self._calls: dict[int, Running] = {}
+        #: Watched calls whose result is a stream that another function sends, by the frame of its generator.
+        self._sent: dict[int, WatchedCall] = {}
+        self._threads: dict[int, Any] = {}
         #: Generators under way. One that nobody takes from any more may end without any event.
         self._streams: dict[int, tuple[FrameType, WatchedCall]] = {}
-        self._changed: set[str] = set()
+        self._told: set[int] = set()
         self.tool = -1
         writer.before_exit = self._end_streams
-
-    def _list(self, path: str, name: str, what: str, span: dict[str, Any], function: dict[str, Any]) -> None:
-        self._listed.setdefault(name.rpartition(".")[2], []).append((path, name, what, span, function))
 
     def begin(self) -> None:
         """Take a free tool and begin to watch."""
@@ -129,7 +89,7 @@ class CodeEvents:
     def _on_start(self, code: CodeType, offset: int) -> Any:
         target = self._targets.get(id(code))
         if target is None:
-            if code.co_name not in self._listed:
+            if code.co_name not in self._listed.names:
                 return _monitoring.DISABLE
             try:
                 target = self._find(code)
@@ -140,33 +100,71 @@ class CodeEvents:
         try:
             self._started(target, sys._getframe(1))
         except Exception:
-            _log.exception("the span of %s is lost", code.co_qualname)
+            self._tell(code)
         return None
 
-    def _started(self, target: _Target, frame: FrameType) -> None:
-        what = target.what
+    def _tell(self, code: CodeType) -> None:
+        """Log that a span of a function is lost, once for each function."""
+        if id(code) not in self._told:
+            self._told.add(id(code))
+            _log.exception("a span of %s is lost; the program goes on", code.co_qualname)
+
+    def _started(self, target: WatchedCode, frame: FrameType) -> None:
+        what, key = target.what, id(frame)
+        if self._streams:
+            self._end_streams()
+        if (sent := self._sent.get(key)) is not None:
+            sent.enter()
         if what == "span":
-            code, values = target.code, frame.f_locals
-            count = code.co_argcount + code.co_kwonlyargcount
-            count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-            names = [n for n in code.co_varnames[:count] if n not in ("self", "cls") and n in values]
-            if self._streams:
-                self._end_streams()
-            call = self._writer.begin(target.plan, {n: values[n] for n in names})
-            self._calls[id(frame)] = call
-            if target.is_stream:
-                self._streams[id(frame)] = frame, call
-        elif what in ("llm", "retrieval"):
-            if (before := begin_client()) is not None:
-                self._clients[id(frame)] = before
+            self._begin_span(target, frame)
+        elif what in _CLIENTS:
+            if (client := begin_client(what)) is not None:
+                self._calls[key] = client
+        elif what == "entry":
+            if (entry := begin_entry(frame.f_locals, self._writer.own_tracer())) is not None:
+                self._calls[key] = entry
+        elif what == "wrapper":
+            self._begin_wrapped(frame)
+        elif what in ("failed", "repeats", "succeeded"):
+            if (around := innermost_call()) is not None:
+                around.note_attempt(what)
         elif what == "keep":
             if innermost_call() is not None:
                 setattr(frame.f_locals["self"], _KEPT, contexts.get_current())
         elif what == "take":
             kept = getattr(frame.f_locals["self"], _KEPT, None)
             if kept is not None:
-                self._clients[id(frame)] = contexts.get_current()
+                self._threads[key] = contexts.get_current()
                 contexts.attach(kept)
+
+    def _begin_span(self, target: WatchedCode, frame: FrameType) -> None:
+        around = innermost_call()
+        if around is not None and around.wrapped is target.code:
+            return  # An attempt of a function whose span is around all of its attempts.
+        if around is not None and around.plan is target.plan:
+            around.repeats += 1  # The function calls itself.
+        code, values = target.code, frame.f_locals
+        count = code.co_argcount + code.co_kwonlyargcount
+        count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        names = [n for n in code.co_varnames[:count] if n not in ("self", "cls") and n in values]
+        call = self._writer.begin(target.plan, {n: values[n] for n in names})
+        self._calls[id(frame)] = call
+        if target.is_stream:
+            self._streams[id(frame)] = frame, call
+
+    def _begin_wrapped(self, frame: FrameType) -> None:
+        """Begin the span of a listed function at the function that repeats it: one span is around all attempts."""
+        values = frame.f_locals
+        wrapped = next((f for n in ("f", "fn", "func", "target") if (f := values.get(n)) is not None), None)
+        code = getattr(wrapped, "__code__", None)
+        if not isinstance(code, CodeType) or code.co_name not in self._listed.names:
+            return
+        target = self._targets.get(id(code)) or self._find(code)
+        if target is not None and target.what == "span" and not target.is_stream:
+            given = {"args": values.get("args"), **(values.get("kwargs") or values.get("kw") or {})}
+            call = self._writer.begin(target.plan, given)
+            call.wrapped = code
+            self._calls[id(frame)] = call
 
     def _on_return(self, code: CodeType, offset: int, result: Any) -> Any:
         self._ended(code, result, None)
@@ -180,21 +178,43 @@ class CodeEvents:
         target = self._targets.get(id(code))
         if target is None:
             return
+        key = id(frame)
         try:
-            if target.what == "span":
-                call = self._calls.pop(id(frame), None)
-                self._streams.pop(id(frame), None)
-                if call is not None:
-                    if call.notes.get("rows_written") == "of_cursor":
-                        call.notes["rows_written"] = _rows_written(frame)
+            call = self._calls.pop(key, None)
+            self._streams.pop(key, None)
+            if isinstance(call, WatchedCall):
+                if call.notes.get("rows_written") == "of_cursor":
+                    call.notes["rows_written"] = _rows_written(frame)
+                if error is not None or not self._hand_on(call, result):
                     self._writer.end(call, result, error, target.is_stream)
-            elif target.what == "take":
-                if (before := self._clients.pop(id(frame), None)) is not None:
-                    contexts.attach(before)
-            elif (before := self._clients.pop(id(frame), None)) is not None:
-                end_client(before, target.what, result)
+            elif call is not None:
+                call.end(result, error)
+            elif (before := self._threads.pop(key, None)) is not None:
+                contexts.attach(before)
+            if target.what == "last":
+                self._writer.flush()
+            if (sent := self._sent.pop(key, None)) is not None:
+                self._streams.pop(-key, None)
+                self._writer.end(sent, None, error, is_stream=True)
         except Exception:
-            _log.exception("the span of %s is lost", code.co_qualname)
+            self._tell(code)
+
+    def _hand_on(self, call: WatchedCall, result: Any) -> bool:
+        """Return whether the result is a stream that is sent after the function; then the span ends with the stream."""
+        if "of_response" not in call.notes.values():
+            return False
+        source = next(
+            (s for n in ("body_iterator", "response", "streaming_content") if (s := getattr(result, n, None))), result
+        )
+        frame = getattr(source, "ag_frame", None) or getattr(source, "gi_frame", None)
+        if not isinstance(frame, FrameType):
+            return False
+        target = self._targets.setdefault(id(frame.f_code), WatchedCode(frame.f_code, "sent", is_stream=True))
+        self._watch(target)
+        call.leave()
+        self._sent[id(frame)] = call
+        self._streams[-id(frame)] = frame, call
+        return True
 
     def _end_streams(self) -> None:
         """End the spans of generators that are gone: only this object holds their frames."""
@@ -203,35 +223,38 @@ class CodeEvents:
             if sys.getrefcount(frame) <= _HOLDERS:
                 del self._streams[key]
                 self._calls.pop(key, None)
+                self._sent.pop(-key, None)
                 self._writer.end(call, None, GeneratorExit(), is_stream=True)
 
     def _on_yield(self, code: CodeType, offset: int, value: Any) -> Any:
-        call = self._calls.get(id(sys._getframe(1)))
-        if call is None:
+        key = id(sys._getframe(1))
+        call, sent = self._calls.get(key), self._sent.get(key)
+        if call is None and sent is None:
             return
         try:
-            self._writer.leave(call)
             # An `await` in an asynchronous generator suspends it, too; its own chunks come wrapped.
             is_async = bool(code.co_flags & inspect.CO_ASYNC_GENERATOR)
-            if not is_async:
-                self._writer.chunk(call, value)
-            elif type(value).__name__ == "async_generator_wrapped_value":
-                self._writer.chunk(call, None)
+            is_chunk = not is_async or type(value).__name__ == "async_generator_wrapped_value"
+            for running in (call, sent):
+                if running is not None:
+                    running.leave()
+                    if is_chunk:
+                        running.chunk(gc.get_referents(value)[0] if is_async else value)
         except Exception:
-            _log.exception("the span of %s is lost", code.co_qualname)
+            self._tell(code)
 
     def _on_resume(self, code: CodeType, offset: int) -> Any:
-        call = self._calls.get(id(sys._getframe(1)))
-        if call is not None:
-            self._writer.enter(call)
+        key = id(sys._getframe(1))
+        for running in (self._sent.get(key), self._calls.get(key)):
+            if running is not None:
+                running.enter()
 
     def _on_line(self, code: CodeType, line: int) -> Any:
         target = self._targets.get(id(code))
         marks = target.marks.get(line) if target is not None else None
         if target is None or not marks:
             return _monitoring.DISABLE
-        frame = sys._getframe(1)
-        own = self._calls.get(id(frame)) if target.what == "span" else innermost_call()
+        own = self._call_of(target)
         if own is None:
             return None
         for _, action, name, value in marks:
@@ -240,9 +263,14 @@ class CodeEvents:
             elif action == "set":
                 own.notes[name] = value
             elif (call := innermost_with(name, own)) is not None:
-                is_said = action == "ends"
-                call.notes[name] = value if is_said else next((v for n, v in value if frame.f_locals.get(n)), None)
+                values, is_said = sys._getframe(1).f_locals, action == "ends"
+                call.notes[name] = value if is_said else next((v for n, v in value if values.get(n)), None)
         return None
+
+    def _call_of(self, target: WatchedCode) -> WatchedCall | None:
+        """Return the call of the frame that the event is of."""
+        found = self._calls.get(id(sys._getframe(2))) if target.what == "span" else None
+        return found if isinstance(found, WatchedCall) else innermost_call()
 
     def _on_call(self, code: CodeType, offset: int, function: Any, argument: Any) -> Any:
         target = self._targets.get(id(code))
@@ -257,60 +285,27 @@ class CodeEvents:
             return None
         if isinstance(text, bytes | bytearray):
             text = bytes(text).decode("utf-8", "replace")
-        call = self._calls.get(id(sys._getframe(1))) if target.what == "span" else innermost_call()
-        if call is not None and type(text) is str:
+        if (call := self._call_of(target)) is not None and type(text) is str:
             call.notes[name] = text
         return None
 
     # -- the listed functions --------------------------------------------------------------------------------------
 
-    def _find(self, code: CodeType) -> _Target | None:
+    def _find(self, code: CodeType) -> WatchedCode | None:
         """Return the target of a code object that runs for the first time, with its local events set."""
-        name = code.co_qualname.replace(".<locals>", "")
-        path = code.co_filename.replace("\\", "/")
-        for end, listed, what, span, function in self._listed[code.co_name]:
-            if listed != name or not (path == end or path.endswith("/" + end)):
-                continue
-            target = _Target(code, what, span, is_stream=bool(code.co_flags & _GENERATORS))
-            if function.get("marks") and self._is_unchanged(end, path):
-                for mark in function["marks"]:
-                    if mark[1] in ("add", "set", "ends", "choose"):
-                        target.marks.setdefault(mark[0], []).append(mark)
-                target.texts = _call_offsets(code, {m[0]: m[2] for m in function["marks"] if m[1] == "text"})
-            events = _monitoring.events
-            wanted = 0 if what in ("marks", "keep") else events.PY_RETURN
-            if what == "span" and target.is_stream:
-                wanted |= events.PY_YIELD | events.PY_RESUME
-            wanted |= (events.LINE if target.marks else 0) | (events.CALL if target.texts else 0)
+        target = self._listed.find(code)
+        if target is not None:
             self._targets[id(code)] = target
-            _monitoring.set_local_events(self.tool, code, wanted)
-            return target
-        return None
+            self._watch(target)
+        return target
 
-    def _is_unchanged(self, listed: str, path: str) -> bool:
-        """Return whether a file is the one that was designed for; lines of another one mean nothing."""
-        sha = self._shas.get(listed)
-        if sha is None:
-            return True
-        try:
-            same = hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha
-        except OSError:
-            same = False
-        if not same and listed not in self._changed:
-            self._changed.add(listed)
-            _log.warning("%s has changed since the design: its spans have no marks; run gapwatch design again", listed)
-        return same
-
-
-def _call_offsets(code: CodeType, lines: dict[int, str]) -> dict[int, str]:
-    """Return the offsets of the instructions of some lines, with the field of the line."""
-    found: dict[int, str] = {}
-    for position, places in enumerate(code.co_positions()):
-        first, last = places[0], places[1]
-        for line, name in lines.items():
-            if first is not None and first <= line <= (last or first):
-                found[2 * position] = name
-    return found
+    def _watch(self, target: WatchedCode) -> None:
+        events, what = _monitoring.events, target.what
+        wanted = 0 if what in ("marks", "keep", "failed", "repeats", "succeeded") else events.PY_RETURN
+        if target.is_stream and what in ("span", "sent", "entry", *_CLIENTS):
+            wanted |= events.PY_YIELD | events.PY_RESUME
+        wanted |= (events.LINE if target.marks else 0) | (events.CALL if target.texts else 0)
+        _monitoring.set_local_events(self.tool, target.code, wanted)
 
 
 def _rows_written(frame: FrameType) -> int | None:

@@ -1,11 +1,16 @@
-"""Reads model, tokens, finish reason and price from the replies of model clients, by their form."""
+"""Reads model, tokens, finish reason, price and text from the replies of model clients, by their form."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterator
 from typing import Any
 
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+#: Why OpenAI's API of responses left one incomplete, in the words of its API of chats.
+_INCOMPLETE = {"max_output_tokens": "length"}
 
 
 def client_reply(value: Any) -> dict[str, Any]:
@@ -14,10 +19,9 @@ def client_reply(value: Any) -> dict[str, Any]:
     Args:
         value: Result of a function; one that is no reply gives nothing.
     """
-    generations = _member(value, "generations")
-    if isinstance(generations, list) and generations:  # LangChain
-        inner = generations[0][0] if isinstance(generations[0], list) and generations[0] else generations[0]
-        message = _member(inner, "message")
+    generation = _generation(value)
+    if generation is not None:  # LangChain
+        message = _member(generation, "message")
         found = client_reply(message) if message is not None else {}
         usage = _member(_member(value, "llm_output"), "token_usage")
         return {**_tokens(usage), **found}
@@ -28,9 +32,10 @@ def client_reply(value: Any) -> dict[str, Any]:
     choice = choices[0] if isinstance(choices, list) and choices else None
     reason = (
         _member(choice, "finish_reason")
-        or _member(metadata, "finish_reason")
+        or _first(metadata, ("finish_reason", "stop_reason", "done_reason"))
         or _first(value, ("stop_reason", "finish_reason", "done_reason"))
         or _candidate_reason(value)
+        or _response_reason(value)
     )
     model = _first(value, ("model", "model_name", "model_version")) or _first(metadata, ("model_name", "model"))
     if not found and choice is None and reason is None:
@@ -49,6 +54,94 @@ def client_reply(value: Any) -> dict[str, Any]:
     return found
 
 
+def chunk_reply(value: Any) -> dict[str, Any]:
+    """Return what one chunk of a streamed reply says of it, as `client_reply` does of a whole one."""
+    found: dict[str, Any] = {}
+    for part in (_member(value, "message"), _member(value, "response"), value):
+        found |= client_reply(part)
+    reason = _member(_member(value, "delta"), "stop_reason")
+    if isinstance(reason, str):
+        found["finish_reason"] = reason
+    return found
+
+
+def reply_text(value: Any) -> str | None:
+    """Return the text of a reply or of a chunk; where the model calls tools instead, JSON of their names and arguments.
+
+    Args:
+        value: Result of a client; None is returned for one that is no reply.
+    """
+    generation = _generation(value)
+    if generation is not None:
+        message = _member(generation, "message")
+        return reply_text(message) if message is not None else _text(_member(generation, "text"))
+    choices = _member(value, "choices")
+    if isinstance(choices, list):
+        message = _first(choices[0], ("message", "delta")) if choices else None
+        return _said(message) or ""
+    if (output := _member(value, "output")) is not None and isinstance(output, list):  # OpenAI's responses
+        return _said({"content": [p for item in output for p in _parts(item)], "tool_calls": _functions(output)}) or ""
+    candidates = _member(value, "candidates")
+    if isinstance(candidates, list):
+        content = _member(candidates[0], "content") if candidates else None
+        return _said({"content": _member(content, "parts")}) or ""
+    if (message := _member(value, "message")) is not None and _member(message, "content") is not None:  # Ollama
+        return _said(message)
+    if (delta := _member(value, "delta")) is not None:  # a chunk of Anthropic's or of OpenAI's responses
+        return delta if isinstance(delta, str) else _text(_member(delta, "text"))
+    if _first(value, ("response_metadata", "usage_metadata", "stop_reason")) is not None:
+        return _said(value) or ""
+    return None
+
+
+def _said(message: Any) -> str | None:
+    """Return the text of a message, or its calls of tools."""
+    content = _member(message, "content")
+    texts = [content] if isinstance(content, str) else []
+    calls = list(_member(message, "tool_calls") or ())
+    if isinstance(content, list):
+        for part in content:
+            if isinstance(text := part if isinstance(part, str) else _member(part, "text"), str):
+                texts.append(text)
+            elif _member(part, "type") == "tool_use" and not calls:
+                calls.append(part)
+    text = "".join(texts)
+    if text or not calls:
+        return text
+    return json.dumps([_call(call) for call in calls], ensure_ascii=False, default=str)
+
+
+def _call(call: Any) -> dict[str, Any]:
+    function = _member(call, "function") or call
+    given = _first(function, ("arguments", "args", "input"))
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            given = json.loads(given)
+    return {"name": _member(function, "name"), "arguments": given}
+
+
+def _parts(item: Any) -> Iterator[Any]:
+    content = _member(item, "content")
+    yield from content if isinstance(content, list) else ()
+
+
+def _functions(output: list[Any]) -> list[Any]:
+    return [item for item in output if _member(item, "type") == "function_call"]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _generation(value: Any) -> Any:
+    """Return the first generation of a result of LangChain; None for other values."""
+    generations = _member(value, "generations")
+    if not isinstance(generations, list) or not generations:
+        return None
+    first = generations[0]
+    return first[0] if isinstance(first, list) and first else first
+
+
 def _tokens(usage: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, keys in (("input_tokens", _INPUT), ("output_tokens", _OUTPUT)):
@@ -61,6 +154,17 @@ def _tokens(usage: Any) -> dict[str, Any]:
 def _candidate_reason(value: Any) -> Any:
     candidates = _member(value, "candidates")
     return _member(candidates[0], "finish_reason") if isinstance(candidates, list) and candidates else None
+
+
+def _response_reason(value: Any) -> str | None:
+    """Return why a response of OpenAI's API of responses ended."""
+    output = _member(value, "output")
+    if not isinstance(output, list):
+        return None
+    if _member(value, "status") == "incomplete":
+        reason = _member(_member(value, "incomplete_details"), "reason")
+        return _INCOMPLETE.get(reason, reason) if isinstance(reason, str) else "incomplete"
+    return "tool_calls" if _functions(output) else "stop" if _member(value, "status") == "completed" else None
 
 
 def _first(value: Any, names: tuple[str, ...]) -> Any:

@@ -98,6 +98,7 @@ class TraceMapper:
                 step.tier = clean_name(tier)
         rules.set_tiers(steps)
         set_tiers(steps)
+        rules.set_costs(steps)
         rules.drop(steps, root)
         kept = [step for step in steps if not step.is_dropped]
         mapped.spans, mapped.dropped = len(kept), len(steps) - len(kept)

@@ -66,12 +66,25 @@ class TraceRules:
         for step in steps:
             if step.kind != "llm" or (named := tiers.get(step.component)) is None:
                 continue
-            model = step.facts.model or ""
-            short = model.rsplit("/", 1)[-1]
             for tier in named:
-                if any(glob_test(glob)(model) or glob_test(glob)(short) for glob in tier.models):
+                if _is_model(step.facts.model or "", tier.models):
                     step.tier = tier.id
                     break
+
+    def set_costs(self, steps: Sequence[TraceStep]) -> None:
+        """Set the cost of the calls that say tokens and none, by the prices of the mapping."""
+        prices = self.mapping.prices if self.mapping is not None else ()
+        if not prices:
+            return
+        for step in steps:
+            facts = step.facts
+            if facts.cost is not None or facts.model is None or step.is_wrapper or not facts.has_tokens:
+                continue
+            price = next((one for one in prices if _is_model(facts.model, one.models)), None)
+            if price is not None:
+                tokens = (facts.input_tokens or 0) * price.input + (facts.output_tokens or 0) * price.output
+                facts.cost = tokens / 1e6
+                facts.own = {**facts.own, "cost_by": "price"}
 
     def drop(self, steps: Sequence[TraceStep], root: TraceStep) -> None:
         """Leave out spans of HTTP, databases and the like, unless a rule names them, and those that a rule leaves out.
@@ -171,6 +184,11 @@ class MappingRules:
                 if name in self._by_pipeline or str(value) in mapping.pipeline.names:
                     return name
         return clean_name(root.facts.service or UNKNOWN_SERVICE)
+
+
+def _is_model(model: str, globs: Sequence[str]) -> bool:
+    short = model.rsplit("/", 1)[-1]
+    return any(glob_test(glob)(model) or glob_test(glob)(short) for glob in globs)
 
 
 def _matches(rule: SpanRule, step: TraceStep) -> bool:

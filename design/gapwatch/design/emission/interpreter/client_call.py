@@ -1,0 +1,80 @@
+"""Calls of model clients and of searches: what they give goes to the watched call around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import context as contexts
+
+from gapwatch.design.emission.interpreter.model_replies import chunk_reply, client_reply, count_results, reply_text
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS
+from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall
+
+#: Whether a client's call is under way, in OpenTelemetry's context: of nested clients the outermost counts.
+_CLIENT = contexts.create_key("gapwatch-client")
+
+
+@dataclass(slots=True)
+class ClientCall(RunningCall):
+    """A call of a client.
+
+    Attributes:
+        call: The watched call around it.
+        kind: llm or retrieval.
+        parts: What the chunks of a streamed reply say.
+        texts: Their texts.
+    """
+
+    call: WatchedCall
+    kind: str
+    parts: dict[str, Any] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+
+    def chunk(self, value: Any) -> None:
+        """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""
+        if self.kind == "llm":
+            self.parts |= chunk_reply(value)
+            if (text := reply_text(value)) and sum(map(len, self.texts)) < MOST_CHARACTERS:
+                self.texts.append(text)
+
+    def end(self, result: Any, error: BaseException | None) -> None:
+        """Give the reply to the watched call around it.
+
+        Args:
+            result: What the client returned.
+            error: What it raised; None where it returned.
+        """
+        self.leave()
+        call, notes = self.call, self.call.notes
+        call.is_failing = isinstance(error, Exception)
+        if self.kind == "retrieval":
+            if (count := count_results(result)) is not None and "retrieved_count" in notes:
+                known = notes["retrieved_count"]
+                notes["retrieved_count"] = count + (known if isinstance(known, int) else 0)
+            return
+        found, text = client_reply(result), reply_text(result)
+        if self.parts:
+            found, text = self.parts | found, text or "".join(self.texts)
+        for name, value in found.items():
+            if name.endswith("_tokens") or name == "cost_usd":
+                notes[name] = notes.get(name, 0) + value
+            else:
+                notes[name] = value
+        if text is not None:
+            call.reply = text
+
+
+def begin_client(kind: str) -> ClientCall | None:
+    """Begin a client's call; return None where one is under way already, or no watched call is around it.
+
+    Args:
+        kind: llm or retrieval.
+    """
+    before = contexts.get_current()
+    call = contexts.get_value(CALL, before)
+    if contexts.get_value(_CLIENT, before) or not isinstance(call, WatchedCall):
+        return None
+    made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
+    contexts.attach(made.context)
+    return made

@@ -1,0 +1,148 @@
+"""Calls that are under way, each with a context of OpenTelemetry that is the current one while its function runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from opentelemetry import context as contexts
+from opentelemetry.context import Context
+
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS
+
+#: The innermost watched call, in OpenTelemetry's context.
+CALL = contexts.create_key("gapwatch-call")
+
+
+@dataclass(slots=True)
+class RunningCall:
+    """A call whose context is current while its function runs.
+
+    Attributes:
+        context: Context inside it.
+        before: Context in which it was called, or last went on.
+    """
+
+    context: Context
+    before: Context
+
+    def leave(self) -> None:
+        """Make the caller's context current again, where the call's own still is."""
+        if contexts.get_current() is self.context:
+            contexts.attach(self.before)
+
+    def enter(self) -> None:
+        """Make the call's context current: a generator goes on, perhaps for another caller."""
+        self.before = contexts.get_current()
+        contexts.attach(self.context)
+
+    def chunk(self, value: Any) -> None:
+        """Note what a generator gives."""
+
+
+@dataclass(slots=True)
+class WatchedCall(RunningCall):
+    """A call of a planned function.
+
+    Attributes:
+        plan: The planned span.
+        span: Its span.
+        is_owner: Whether the span ends with it.
+        notes: Fields of the span.
+        started: Seconds of the monotonic clock.
+        chunks: Texts that a generator gave.
+        characters: Their number of characters.
+        first_chunk: Seconds until the first chunk; None for none.
+        last: Nanoseconds since the epoch at the last of them; None for none.
+        wrapped: Function whose attempts it is around; None where it is around one call.
+        failed, repeats: Attempts that failed, and those that a library announced to repeat.
+        is_failing: Whether the last attempt, or the last call of a client, failed.
+        reply: Text of the last reply of a model; None without one.
+    """
+
+    plan: dict[str, Any]
+    span: Any
+    is_owner: bool
+    notes: dict[str, Any]
+    started: float = field(default_factory=time.monotonic)
+    chunks: list[str] = field(default_factory=list)
+    characters: int = 0
+    first_chunk: float | None = None
+    last: int | None = None
+    wrapped: CodeType | None = None
+    failed: int = 0
+    repeats: int = 0
+    is_failing: bool = False
+    reply: str | None = None
+
+    def chunk(self, value: Any) -> None:
+        """Note what a generator gives."""
+        self.last = time.time_ns()
+        if self.first_chunk is None:
+            self.first_chunk = time.monotonic() - self.started
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        if type(value) is str and self.characters < MOST_CHARACTERS:
+            self.chunks.append(value)
+            self.characters += len(value)
+
+    @property
+    def is_model(self) -> bool:
+        """True if it calls a model."""
+        return self.plan["kind"] == "llm" or bool(self.plan.get("reads_reply"))
+
+    def note_attempt(self, what: str) -> None:
+        """Note what a library says of an attempt: `failed`, `repeats` (it will be repeated) or `succeeded`."""
+        if what != "repeats":
+            self.is_failing = what == "failed"
+        self.failed += what == "failed"
+        self.repeats += what == "repeats"
+
+    def settle(self, result: Any, error: BaseException | None, is_stream: bool) -> None:
+        """Work out the notes that only the end shows.
+
+        Args:
+            result: What the function returned.
+            error: What it raised; None where it returned.
+            is_stream: Whether it gave its result in chunks.
+        """
+        notes = self.notes
+        end = notes.pop("agent_end", None)
+        if end is not None and notes["agent_exit"] is None:
+            notes["agent_exit"] = "error" if isinstance(error, Exception) else end
+        attempts = notes.pop("attempts", None)
+        if attempts is not None:
+            notes["retry_count"] = max(0, attempts - 1)
+            if error is not None:
+                notes["retry_outcome"] = "exhausted"
+            else:
+                notes.setdefault("retry_outcome", "first_try" if attempts <= 1 else "recovered")
+        if notes.pop("unseen_attempts", None) is not None:
+            is_exhausted = error is not None or (self.is_failing and bool(self.failed or self.repeats))
+            # The last failed attempt is followed by none.
+            notes["retry_count"] = max(0, self.failed - is_exhausted) + self.repeats
+            repeated = "recovered" if self.failed or self.repeats else "first_try"
+            notes["retry_outcome"] = "exhausted" if is_exhausted else repeated
+        if notes.get("rows_written") == "of_cursor":
+            notes["rows_written"] = None
+        if "stream_outcome" in notes:
+            came = "completed" if self.first_chunk is not None else "empty"
+            notes["stream_outcome"] = ("aborted" if error is not None else came) if is_stream else None
+        if "first_chunk_seconds" in notes:
+            notes["first_chunk_seconds"] = self.first_chunk
+
+
+def innermost_call() -> WatchedCall | None:
+    """Return the innermost watched call of the current context."""
+    found = contexts.get_value(CALL)
+    return found if isinstance(found, WatchedCall) else None
+
+
+def innermost_with(name: str, call: WatchedCall) -> WatchedCall | None:
+    """Return a call or the innermost one around it that has a field."""
+    found: object = call
+    while isinstance(found, WatchedCall) and name not in found.notes:
+        found = contexts.get_value(CALL, found.before)
+    return found if isinstance(found, WatchedCall) else None

@@ -1,0 +1,92 @@
+"""Prices of the models that the code names, from litellm's list: for spans that say tokens and no cost."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gapwatch.design.source.scan import Scan
+
+#: Text of a literal that may name a model, with or without its provider.
+_LITERAL = re.compile(rb"""["'](?:[a-z_]{2,20}[:/])?([A-Za-z][\w.@-]{2,80})["']""")
+#: Names of models have a version; words that are also models (`command`) are none here.
+_VERSION = re.compile(r"\d")
+_DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
+_MODES = ("chat", "completion", "responses", "embedding")
+#: Prices of one portfolio, at most.
+_MOST = 24
+_LIST = "model_prices_and_context_window_backup.json"
+
+
+@dataclass(frozen=True, order=True)
+class ModelPrice:
+    """Price of a model that the code names.
+
+    Attributes:
+        model: The model, without its provider.
+        input_usd: US dollars for a million input tokens.
+        output_usd: US dollars for a million output tokens.
+        evidence: The list that it comes from.
+    """
+
+    model: str
+    input_usd: float
+    output_usd: float
+    evidence: str
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the price as in the portfolio's part `spans`; a provider adds the date of the release to the name."""
+        globs = [self.model] if _DATE.search(self.model) else [self.model, f"{self.model}-20*"]
+        return {"models": globs, "input": self.input_usd, "output": self.output_usd, "evidence": self.evidence}
+
+
+def named_prices(scan: Scan) -> list[ModelPrice]:
+    """Return the prices of the models that literals outside tests name, by model; none without litellm's list.
+
+    Args:
+        scan: Files of the repository.
+    """
+    known, evidence = _price_list()
+    if not known:
+        return []
+    named = {m.decode() for f in scan.files if not f.tags for m in _LITERAL.findall(f.source)}
+    found = []
+    for model in sorted(named):
+        listed = known.get(model) or _by_provider(model, known)
+        if listed is None or not _VERSION.search(model) or listed.get("mode") not in _MODES:
+            continue
+        if price := listed.get("input_cost_per_token"):
+            output = listed.get("output_cost_per_token") or 0.0
+            found.append(ModelPrice(model, _per_million(price), _per_million(output), evidence))
+    return found[:_MOST]
+
+
+def _by_provider(model: str, known: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the entry of a model that is listed behind the names of its providers alone, if all ask one price."""
+    found = [entry for name, entry in known.items() if name.endswith(f"/{model}")]
+    prices = {(entry.get("input_cost_per_token"), entry.get("output_cost_per_token")) for entry in found}
+    return found[0] if len(prices) == 1 else None
+
+
+def _per_million(usd: float) -> float:
+    return round(usd * 1e6, 6)
+
+
+@functools.cache
+def _price_list() -> tuple[dict[str, dict[str, Any]], str]:
+    """Return litellm's price list and its name; the package is not imported, which would take seconds."""
+    found = importlib.util.find_spec("litellm")
+    if found is None or not found.submodule_search_locations:
+        return {}, ""
+    try:
+        data = orjson.loads((Path(found.submodule_search_locations[0]) / _LIST).read_bytes())
+        return data, f"litellm {importlib.metadata.version('litellm')}"
+    except (OSError, orjson.JSONDecodeError, importlib.metadata.PackageNotFoundError):
+        return {}, ""
