@@ -44,6 +44,7 @@ from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
 from gapwatch.design.patterns.pattern_search import PatternHit
+from gapwatch.design.routes.request_failures import find_request_failures
 from gapwatch.design.routes.route import Route
 from gapwatch.design.source.own_imports import OwnImports, own_imports
 from gapwatch.design.source.program import Program
@@ -209,8 +210,8 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
         sinks.setdefault(use.symbol, set()).add(use.capability)
     distances = model_distances(graph, sinks)
     loops = tuple(one for one in find_loops(program, sites, node_graphs, distances) if not tags.get(one.path))
-    of_loops = {h for one in loops for h in one.hits()}
-    hits, kept = tuple(sorted({*hits, *of_loops})), tuple(sorted({*kept, *of_loops}))
+    further = {h for one in loops for h in one.hits()} | find_request_failures(program, sites, graph, kept, distances)
+    hits, kept = tuple(sorted({*hits, *further})), tuple(sorted({*kept, *further}))
     salience = file_salience(graph, kept, distances)
     return CodeReading(
         program=program,
@@ -254,7 +255,7 @@ def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> Pipelin
     if goal:
         apply_goal(architecture, goal)
     review_components(architecture, code.paths, code.salience, material)
-    return PipelineView(architecture, prompts, integration_points(architecture, graph), refused)
+    return PipelineView(architecture, prompts, integration_points(architecture, graph, material.distances), refused)
 
 
 def _finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from gapwatch.design.emission.patch import make_patch
+from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.emission.watched_programs import (
     Collector,
     collector,
+    planned,
     program_environment,
     python_with_events,
     run_watched,
@@ -116,21 +119,48 @@ for limit, said in ((9, ["complete"]), (0, ["more"]), (9, ["a", "b", "c"])):
 """
 
 
+REQUESTS = """
+class Response:
+    def __init__(self, status_code):
+        self.status_code = status_code
+
+class Refusal(Exception):
+    status_code = 404
+
+def serve(what):
+    if what == "refuses":
+        raise Refusal(what)
+    if what == "breaks":
+        raise OSError(what)
+    return Response(503) if what == "says 503" else "an answer"
+
+for what in ("refuses", "breaks", "says 503", "answers"):
+    try:
+        serve(what)
+    except Exception:
+        pass
+"""
+
+
 def _check(found: Collector) -> None:
     runs = [s.attributes for s in found.named("Worker.run")]
     assert [r["agent_exit"] for r in runs] == ["Submitted", "LimitsExceeded", "error"]
     assert [(r["agent_steps"], r["format_errors"]) for r in runs] == [(3, 1), (3, 0), (1, 0)]
     turns = [s.attributes for s in found.named("delegate")]
     assert [t["agent_exit"] for t in turns] == ["done", "limit", "limit"]
+    outcomes = [s.attributes["request_outcome"] for s in found.named("serve")]
+    assert outcomes == ["refused", "failed", "failed", "answered"]
 
 
 def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
-    made = run_design(scan_repository(write_tree(tmp_path, {"worker.py": AGENT})))
+    made = run_design(scan_repository(write_tree(tmp_path, {"worker.py": AGENT, "serving.py": REQUESTS})))
     assert {loop.symbol.rpartition(".")[2] for c in made.architecture.components for loop in c.loops} == {
         "run",
         "delegate",
     }
-    (tmp_path / "p.patch").write_text(make_patch(tmp_path, made.planned).text)
+    start: dict[str, str | int | None] = {"request_outcome": "answered"}
+    serve = PlannedSpan("c", "serve", "chain", "serving.py", "serve", MarkedFunction("serve", 9), start=start)
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [*made.planned, serve]).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
     setup = (
         "from opentelemetry import trace\n"
@@ -143,7 +173,7 @@ def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
 
     with collector() as found:
         environment = program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
-        command = [sys.executable, "-c", setup + PROGRAM]
+        command = [sys.executable, "-c", setup + PROGRAM + "import serving\n"]
         ran = subprocess.run(
             command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
         )
@@ -155,9 +185,12 @@ def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
 @pytest.mark.skipif(PYTHON is None, reason="no Python of 3.12 or newer on this machine")
 def test_a_watched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
     assert PYTHON is not None
-    write_tree(tmp_path / "app", {"worker.py": AGENT})
+    write_tree(tmp_path / "app", {"worker.py": AGENT, "app.py": REQUESTS})
     plan = write_plan(tmp_path / "design", repository=tmp_path / "app")
-    (tmp_path / "app/program.py").write_text(PROGRAM)
+    spans = json.loads(plan.read_text())
+    spans["emit"].append(planned("serve", start={"request_outcome": "answered"}))
+    plan.write_text(json.dumps(spans))
+    (tmp_path / "app/program.py").write_text(PROGRAM + "import app\n")
 
     with collector() as found:
         ran = run_watched(plan, [PYTHON, str(tmp_path / "app/program.py")], found.url)

@@ -129,7 +129,7 @@ class _LoopReader:
         default = by_end or "done"
         if len(words) > 1 and not {"limit", "error"}.isdisjoint(words.values()):
             exits = [
-                LoopExit(path, line, symbol, how, f"status {how}", is_good=words[how] == "done")
+                LoopExit(path, line, symbol, how, self._why(symbol, line, how), is_good=words[how] == "done")
                 for line, how, symbol, path in statuses
                 if words[how]
             ]
@@ -192,7 +192,7 @@ class _LoopReader:
             by_caught = next((c for n in line.caught if (c := of_words(n))), ERROR if line.caught else "")
             causes = self._causes.of(line.tests)
             if by_value and (s[0] == "raise" or by_value != "error"):
-                causes = [(by_value, _status_text(value), "")]
+                causes = [(by_value, causes[0][1] if causes else _status_text(value), "")]
             elif by_caught:
                 causes = [(by_caught, f"except {', '.join(line.caught)}", "")]
             elif not causes:
@@ -250,6 +250,16 @@ class _LoopReader:
                 if value is not None and how in ("limit", "done"):
                     why = text_of(value)[:100]
                     yield LoopExit(self._path, line_of(s), one.symbol, how, why, is_good=how == "done")
+
+    def _why(self, symbol: str, line: int, how: str) -> str:
+        """Return the condition under which a line gives the run a status, where it holds a limit; else the status."""
+        one = self._subject.other(symbol)
+        for s in one.statements if one is not None else ():
+            for test, block in branches_of(s) if s[0] == "if" else ():
+                inside = block and line_of(block[0]) <= line <= max(line_of(x) for x in statements(block))
+                if inside and any(e[0] == "q" and self._causes.is_limit(e) for e in walk(test)):
+                    return " ".join(text_of(test).split())[:100]
+        return f"status {how}"
 
     # -- statuses ----------------------------------------------------------------------------------------------
 

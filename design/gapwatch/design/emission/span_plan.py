@@ -96,6 +96,7 @@ class _Planner:
             "attributes.cache": self._cache,
             "attributes.answer_outcome": self._failures,
             "attributes.breaker": self._breaker,
+            "attributes.request_outcome": self._requests,
             "attributes.agent_exit": self._agent_exit,
             "attributes.agent_steps": self._agent_steps,
             "attributes.tool_errors": self._tool_errors,
@@ -265,6 +266,12 @@ class _Planner:
         for hit in hits:
             self._mark(hit.symbol, hit.line, "set", "answer_outcome", "failed")
         return "" if hits else "no line gives a failure back here"
+
+    def _requests(self) -> str:
+        self.made.start["request_outcome"] = "answered"
+        for hit in self._hits("fails_request", "answer"):
+            self._mark(hit.symbol, hit.line, "set", "request_outcome", "failed")
+        return ""
 
     def _agent_exit(self) -> str:
         for loop in self.component.loops:

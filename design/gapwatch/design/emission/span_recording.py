@@ -213,6 +213,10 @@ class _Open:
             notes["agent_exit"] = "error" if isinstance(error, Exception) else end
         for key, value in _reply(result).items():
             notes.setdefault(key, value)
+        if notes.get("request_outcome") == "answered":
+            status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
+            is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
+            notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)

@@ -75,6 +75,7 @@ class Catalog:
             self._parsing,
             self._routes,
             self._retries,
+            self._requests,
             self._handlers,
             self._failure_answers,
             self._services,
@@ -385,8 +386,9 @@ class Catalog:
                 questions=[f"q-{self.component.id}-default"],
                 action="count by error_type; a handler that runs often means that a feature does not work",
             )
-        passing = self._hits("has_try_except", "translates", "reraises")
-        hits = passing or ([] if swallowing else self._hits("has_try_except"))
+        status = {(h.path, h.line) for h in self._hits("fails_request", "status")}
+        passing = [h for h in self._hits("has_try_except", "translates", "reraises") if (h.path, h.line) not in status]
+        hits = passing or ([] if swallowing or status else self._hits("has_try_except"))
         if hits:
             yield self._errors("error_rate", hits)
 
@@ -395,9 +397,25 @@ class Catalog:
             self.component, [*self._hits("runs_agent"), *self._hits("tells_model_error")], self._make
         )
 
+    def _requests(self) -> Iterator[MetricDesign]:
+        hits = self._hits("fails_request")
+        if hits:
+            yield self._make(
+                "failed_requests",
+                hits,
+                {"form": "check", "field": "attributes.request_outcome", "not": {"one_of": ["failed"]}},
+                purpose="requests that users send are answered, and not with an error, whatever their status says",
+                concern="reliability",
+                fields=["attributes.request_outcome"],
+                better="lower",
+                severity="ticket",
+                action="group by error_type and span; what layers below raise and wrap ends here",
+                valid_when="a request with a fault of its own (status 400 to 499) is refused, and did not fail",
+            )
+
     def _failure_answers(self) -> Iterator[MetricDesign]:
-        # What a model is told of its tools is counted by the metrics of its agent.
-        told = {(h.path, h.line) for h in self._hits("tells_model_error")}
+        # What a model is told of its tools, and what a user gets, are counted by metrics of their own.
+        told = {(h.path, h.line) for h in (*self._hits("tells_model_error"), *self._hits("fails_request", "answer"))}
         hits = [h for h in self._hits("returns_failure") if (h.path, h.line) not in told]
         if hits and self.component.distance is not None:
             yield self._make(

@@ -35,6 +35,7 @@ ADDED = "f-add-"
 #: Worth of a family by the end of its name, the first that fits.
 _WORTH: tuple[tuple[str, float], ...] = (
     ("agent_exits", 6.5),
+    ("failed_requests", 6.5),
     ("tool_errors", 5),
     ("format_errors", 5),
     ("agent_steps", 3.5),

@@ -13,6 +13,8 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 
 #: Id of the component that stands for all that call a model.
 MODEL_CALLS = "model_calls"
+#: Id of the component that stands for all that users send requests to.
+ENDPOINTS = "endpoints"
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {
@@ -38,9 +40,9 @@ def shared_components(metrics: Iterable[MetricDesign]) -> dict[str, tuple[str, l
 def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> list[tuple[MetricDesign, set[str]]]:
     """Return metrics of several components together, each with the names of those that it joins.
 
-    There is one of each family of model calls, and one wherever functions of one name make the same claim: the ways of
-    several vendors, readers or formats to do one step. Evidence and action are those of the component that comes first
-    by priority; a limit stays only where all have the same one.
+    There is one of each family of model calls, one of requests that failed, and one wherever functions of one name make
+    the same claim: the ways of several vendors, readers or formats to do one step. Evidence and action are those of the
+    component that comes first by priority; a limit stays only where all have the same one.
     """
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
     order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
@@ -51,7 +53,9 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
     for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
         family = next((f for f in SHARED if _is_of(metric, f)), "")
-        if family:
+        if metric.family == "failed_requests":
+            joins.setdefault((ENDPOINTS, metric.family, ""), []).append(metric)
+        elif family:
             joins.setdefault((MODEL_CALLS, family, ""), []).append(metric)
         elif (step := _step(metric)) is not None:
             joins.setdefault((step, metric.family, json.dumps(metric.claim, sort_keys=True)), []).append(metric)
@@ -59,7 +63,9 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     for (step, family, _), mine in joins.items():
         members = sorted({m.component for m in mine})
         # Where one member calls another they are no ways beside each other, but steps after each other.
-        if len(members) < 2 or (step != MODEL_CALLS and any(pair in edges for pair in permutations(members, 2))):
+        if len(members) < 2 or (
+            step not in (MODEL_CALLS, ENDPOINTS) and any(pair in edges for pair in permutations(members, 2))
+        ):
             continue
         if step not in ids:
             ids[step] = unique(f"every_{step}" if step in used else step, used)

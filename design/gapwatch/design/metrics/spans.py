@@ -34,6 +34,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_queue": ("attributes.queue_wait_seconds",),
     "has_circuit_breaker": ("attributes.breaker",),
     "returns_failure": ("attributes.answer_outcome",),
+    "fails_request": ("attributes.request_outcome",),
     "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
     "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
 }
@@ -51,6 +52,7 @@ VALUES: dict[str, str] = {
     "attributes.queue_wait_seconds": "seconds from queueing to processing",
     "attributes.breaker": "closed, open or half_open",
     "attributes.answer_outcome": "answered, or failed where the value stands for a failure",
+    "attributes.request_outcome": "answered, refused for a fault of the request, or failed, whatever its status says",
     "attributes.agent_exit": "how the run ended, in the words of the claim; none while it goes on",
     "attributes.agent_steps": "number of times that the model was asked",
     "attributes.tool_errors": "number of calls that the model was told have failed, 0 included",
@@ -106,8 +108,16 @@ class IntegrationPoint:
         return any(w.startswith(("tier ", "calls_llm ", "retrieval ", "rerank ", "the way in")) for w in self.why)
 
 
-def integration_points(architecture: Architecture, graph: CallGraph) -> list[IntegrationPoint]:
-    """Return the spans of all components, one for each function that shows something to monitor."""
+def integration_points(
+    architecture: Architecture, graph: CallGraph, distances: dict[str, int]
+) -> list[IntegrationPoint]:
+    """Return the spans of all components, one for each function that shows something to monitor.
+
+    Args:
+        architecture: The components.
+        graph: The call graph.
+        distances: Calls to the nearest model by symbol.
+    """
     symbols = {s.id: s for s in graph.symbols}
     out: list[IntegrationPoint] = []
     for component in architecture.components:
@@ -127,7 +137,7 @@ def integration_points(architecture: Architecture, graph: CallGraph) -> list[Int
                 )
             return points[found]
 
-        chosen = _chosen(component, graph)
+        chosen = _chosen(component, graph, distances)
         for hit in component.hits:
             if (hit.pattern == "calls_llm" and hit.kind != "direct") or hit.symbol not in chosen:
                 continue
@@ -173,6 +183,7 @@ MAX_USES = 6
 _ORDER = (
     "runs_agent",
     "tells_model_error",
+    "fails_request",
     "has_cascade",
     "parses_json",
     "has_cache",
@@ -188,7 +199,7 @@ _ORDER = (
 _WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 
 
-def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
+def _chosen(component: ComponentDraft, graph: CallGraph, distances: dict[str, int]) -> set[str]:
     """Return the functions to ask for a span: model calls, searches, and the few functions next to them."""
     asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
     tiers = [t.symbol for t in component.tiers]
@@ -212,7 +223,11 @@ def _chosen(component: ComponentDraft, graph: CallGraph) -> set[str]:
                 # Swallowed errors are visible nowhere else, so their handlers come first; wrapped calls come last.
                 rank = (hit.kind in ("translates", "reraises", "wrapped"), hit.path, hit.line)
                 ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
-        choose(ranks, MAX_FUNCTIONS)
+        if pattern == "fails_request":
+            # Nothing in the program calls them; those nearest to a model give the answers that matter.
+            kept.update(sorted(ranks, key=lambda s: (distances.get(s, 99), ranks[s], s))[:MAX_FUNCTIONS])
+        else:
+            choose(ranks, MAX_FUNCTIONS)
     return kept
 
 

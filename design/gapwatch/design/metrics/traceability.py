@@ -145,7 +145,7 @@ def _urgency(metric: MetricDesign) -> int:
 
 
 def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_goal: bool) -> str:
-    if component.priority == "tertiary" and radius == 0:
+    if component.priority == "tertiary" and radius == 0 and metric.family != "failed_requests":
         return "note"
     if metric.severity == "note":
         return "note"

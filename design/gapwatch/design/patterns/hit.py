@@ -34,6 +34,7 @@ PATTERNS = (
     "has_queue",
     "has_circuit_breaker",
     "returns_failure",
+    "fails_request",
     "runs_agent",
     "tells_model_error",
 )

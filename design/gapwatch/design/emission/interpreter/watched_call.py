@@ -112,6 +112,10 @@ class WatchedCall(RunningCall):
         end = notes.pop("agent_end", None)
         if end is not None and notes["agent_exit"] is None:
             notes["agent_exit"] = "error" if isinstance(error, Exception) else end
+        if notes.get("request_outcome") == "answered":
+            status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
+            is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
+            notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)

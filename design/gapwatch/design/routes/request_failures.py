@@ -1,0 +1,101 @@
+"""Finds where a user gets a failure instead of an answer: in what serves requests, and where layers below give up."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gapwatch.design.callgraph.graph import CallGraph, Symbol
+from gapwatch.design.patterns.call_sites import CallSites
+from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.source.ir import Stmt, body_of, caught_by, handler_body, handlers_of, line_of, members_in, value_of
+from gapwatch.design.source.program import Program, last_name, statements
+
+#: Decorators by which a framework runs a function for each request or message of a user.
+_SERVES = re.compile(
+    r"^(fastapi|starlette|flask|quart|sanic|litestar|aiohttp|django|rest_framework|falcon|bottle|robyn|chainlit|slack_bolt"
+    r"|discord|telegram|aiogram|functions_framework)\b.*\."
+    r"(get|post|put|delete|patch|route|api_route|websocket|on_message|message|event|http|view|api_view|app_mention|command)$"
+)
+_PATTERN = "fails_request"
+#: Exceptions that become the status of a response.
+_STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
+_BROAD = frozenset({"Exception", "BaseException"})
+
+
+def find_request_failures(
+    program: Program, sites: CallSites, graph: CallGraph, hits: Iterable[PatternHit], distances: dict[str, int]
+) -> set[PatternHit]:
+    """Return the failures that a user sees of requests that lead to a model, an embedding or a search.
+
+    A failure below counts where the function that serves the request calls a function that takes every error of its
+    work and gives something back: what the layers under it raise and wrap ends there.
+
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+        graph: The call graph.
+        hits: Patterns of production code.
+        distances: Calls to the nearest model by symbol.
+    """
+    by_symbol: dict[str, list[PatternHit]] = defaultdict(list)
+    for hit in hits:
+        if hit.pattern in ("returns_failure", "has_try_except"):
+            by_symbol[hit.symbol].append(hit)
+    serving = {s.id for s in graph.symbols if _serves(s) and not s.tags and s.id in distances}
+    out: set[PatternHit] = set()
+    numbers = sites.numbers(program)
+    for symbol in serving:
+        nested = [s for s in by_symbol if s == symbol or s.startswith(f"{symbol}.")]
+        subject = Subject(program, sites, program.functions[numbers[symbol]])
+        out.update(h for s in nested for h in _seen(by_symbol[s], subject))
+        for edge in sites.callees.get(symbol, ()):
+            if edge.dst in distances and edge.dst not in serving and edge.dst in numbers:
+                below = Subject(program, sites, program.functions[numbers[edge.dst]])
+                out.update(_given_up(below, by_symbol[edge.dst]))
+    return out
+
+
+def _serves(symbol: Symbol) -> bool:
+    return symbol.kind == "function" and any(_SERVES.search(d) for d in symbol.decorators)
+
+
+def _seen(hits: list[PatternHit], subject: Subject) -> Iterator[PatternHit]:
+    for hit in hits:
+        if hit.pattern == "returns_failure":
+            yield replace(hit, pattern=_PATTERN, kind="answer")
+        elif any(line_of(s) == hit.line and _raises_status(s) for s in subject.statements if s[0] == "try"):
+            yield replace(hit, pattern=_PATTERN, kind="status")
+
+
+def _raises_status(s: Stmt) -> bool:
+    return any(
+        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
+        for handler in handlers_of(s)
+        if _is_broad(handler)
+        for x in statements(handler_body(handler))
+    )
+
+
+def _given_up(subject: Subject, hits: list[PatternHit]) -> Iterator[PatternHit]:
+    """Yield what a function gives back where all that it does has failed."""
+    body = [s for s in subject.ir.body if s[0] != "expr" or s[2][0] != "k"]
+    if not body or body[-1][0] != "try" or sum(1 for s in body if s[0] == "try") > 1:
+        return
+    before = body[:-1]
+    if len(list(statements(body_of(body[-1])))) < len(list(statements(tuple(before)))):
+        return
+    for handler in handlers_of(body[-1]):
+        if _is_broad(handler):
+            last = max((line_of(x) for x in statements(handler_body(handler))), default=0)
+            for hit in hits:
+                if hit.pattern == "returns_failure" and int(handler[0]) <= hit.line <= last:
+                    yield replace(hit, pattern=_PATTERN, kind="answer")
+
+
+def _is_broad(handler: Stmt) -> bool:
+    kind = caught_by(handler)
+    names = set() if kind is None else {last_name(one) for one in (members_in(kind) if kind[0] == "t" else (kind,))}
+    return not names or bool(names & _BROAD)

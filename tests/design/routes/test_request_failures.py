@@ -1,0 +1,119 @@
+"""Failures that a user gets instead of an answer: in what serves the request, and where the layers below it give up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+SERVICE = '''
+import asyncio
+
+from fastapi import FastAPI, HTTPException
+from fastapi.responses import JSONResponse
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+class Files:
+    def embed(self, text):
+        """Ask for a vector."""
+        try:
+            return client.embeddings.create(model="m", input=text)
+        except Exception as error:
+            raise RuntimeError(f"embedding failed: {error}")
+
+    def import_file(self, text, log):
+        """Read a file, and report how it went."""
+        try:
+            vector = self.embed(text)
+            log.report("DONE", vector)
+            return vector
+        except Exception as error:
+            log.report("ERROR", str(error))
+            return None
+
+
+files = Files()
+
+
+def ask(question: str):
+    """Ask the model."""
+    return client.chat.completions.create(model="m", messages=[question]).choices[0].message.content
+
+
+@app.post("/query")
+async def query(question: str):
+    """Answer with status 200 whatever happens."""
+    try:
+        return JSONResponse(content={"error": "", "answer": ask(question)})
+    except Exception as error:
+        return JSONResponse(content={"error": f"Query failed: {error}", "answer": ""})
+
+
+@app.post("/answer")
+async def answer(question: str):
+    """Answer with a status that says what happened."""
+    try:
+        return ask(question)
+    except Exception as error:
+        raise HTTPException(status_code=502, detail=str(error))
+
+
+@app.post("/import")
+async def import_text(text: str):
+    """Import a text."""
+    return files.import_file(text, app.state.log)
+
+
+@app.get("/settings")
+async def settings():
+    """Read settings, for which nobody asks a model."""
+    try:
+        return open("settings.json").read()
+    except Exception as error:
+        return {"error": str(error)}
+'''
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Design:
+    return run_design(scan_repository(write_tree(tmp_path_factory.mktemp("service"), {"service.py": SERVICE})))
+
+
+def test_failures_are_found_where_the_user_gets_them(made: Design) -> None:
+    found = {(h.symbol.rpartition(".")[2], h.kind) for h in made.hits if h.pattern == "fails_request"}
+
+    assert found == {("query", "answer"), ("answer", "status"), ("import_file", "answer")}
+
+
+def test_they_are_one_metric_of_all_endpoints(made: Design) -> None:
+    (failed,) = [m for m in made.metrics if m.family == "failed_requests"]
+
+    assert failed.spans == ["Files.import_file", "answer", "query"]
+    assert (failed.severity, failed.direction_verdict) == ("ticket", "verified")
+    others = [m for m in made.metrics if m.family in ("failure_answers", "error_rate")]
+    assert not {name for m in others for name in m.spans} & set(failed.spans), "what a user gets is counted once"
+
+
+def test_its_spans_say_what_became_of_a_request(made: Design) -> None:
+    planned = {p.span: p for p in made.planned if "attributes.request_outcome" in p.fields}
+
+    assert {name: p.start["request_outcome"] for name, p in planned.items()} == dict.fromkeys(
+        ("Files.import_file", "answer", "query"), "answered"
+    )
+    assert [m.value for m in planned["query"].function.marks if m.field == "request_outcome"] == ["failed"]
+    assert not [m for m in planned["answer"].function.marks if m.field == "request_outcome"], "its exception says it"
+
+
+def test_a_layer_below_that_passes_its_errors_on_gives_up_nothing(tmp_path: Path) -> None:
+    source = SERVICE.replace('log.report("ERROR", str(error))\n            return None', "raise")
+    found = run_design(scan_repository(write_tree(tmp_path, {"service.py": source})))
+
+    assert {h.symbol.rpartition(".")[2] for h in found.hits if h.pattern == "fails_request"} == {"query", "answer"}
