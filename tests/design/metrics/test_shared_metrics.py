@@ -53,6 +53,32 @@ def test_ways_to_do_one_step_share_a_metric_of_the_step(tmp_path: Path) -> None:
     assert sum(s.metric.family == "service_errors" for s in made.selection.shelf) == 3
 
 
+def test_functions_of_one_name_in_other_folders_share_nothing(tmp_path: Path) -> None:
+    first, second = (_STEP.format(n=n, look=_LOOK.format(n=n)) for n in (1, 2))
+    made = _made(tmp_path, app__search__pages=first, app__billing__rates=second)
+
+    assert not [m for m in made.metrics if m.group == "look_up"]
+
+
+def test_an_answer_that_stands_for_a_failure_is_counted_once(tmp_path: Path) -> None:
+    asks = (
+        _ASKS
+        + """
+def answered(question):
+    try:
+        return answer(question)
+    except Exception:
+        return "Sorry, nobody can answer now."
+"""
+    )
+    made = _made(tmp_path, app__main=asks)
+
+    chosen = {m.family for m in made.metrics}
+    assert "failure_answers" in chosen and not any("fallback_rate" in family for family in chosen)
+    (why,) = [s.why for s in made.selection.shelf if "fallback_rate" in s.metric.family]
+    assert why.endswith("counts the same answers")
+
+
 def test_steps_that_call_each_other_share_nothing(tmp_path: Path) -> None:
     first = _STEP.format(n=1, look=_LOOK.format(n=1))
     second = "from app import step_1\n" + _STEP.format(

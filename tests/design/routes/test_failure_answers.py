@@ -44,6 +44,8 @@ NO_FAILURES: dict[str, str] = {
     "a token that is refused": "import jwt\ndef f(token):\n    try:\n        return decode(token)\n    except jwt.ExpiredSignatureError:\n        return None\n",
     "a text that refuses what is given": "def f(self, kind):\n    if kind not in self.kinds:\n        return {'success': False, 'message': 'Unknown kind of job'}\n    return ask(kind)\n",
     "an exception that words itself": "class ToolError(Exception):\n    def told(self):\n        return {'error': 'failed', 'message': 'Sorry.'}\n",
+    "a second attempt that is told of the first": "def f(x):\n    try:\n        return ask(x)\n    except ValueError as e:\n        return ask_again(x, prior_error=e)\n",
+    "the same answer by the other call": "def f(self, x):\n    try:\n        for part in self.llm.stream(x):\n            yield part\n    except NotImplementedError:\n        text = self.llm.complete(x).text\n        yield Document(channel='chat', content=text)\n",
     "one of two words": "def f(kind):\n    if kind in ('a', 'b'):\n        return tool(kind)\n    return other(kind)\n",
 }  # fmt: skip
 

@@ -70,6 +70,7 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
 }  # fmt: skip
 
 NO_ROUTES: dict[str, str] = {
+    "what the answer itself holds": "def f(p):\n    answer = ask(p)\n    if answer.is_unclear:\n        return Command(goto=END, update=[Message(content=answer.question)])\n    return Command(goto='next', update=[Message(content=answer.words)])\n",
     "one of two, by what is given": "import tiktoken\ndef f(model):\n    return tiktoken.encoding_for_model(model) if 'gpt' in model else tiktoken.get_encoding('o200k_base')\n",
     "a comment after what could not be read": "def f(host, text):\n    try:\n        old = host.session.get('https://a.example/comments')\n        print(old)\n    except Exception:\n        pass\n    return requests.post('https://a.example/new', json=text)\n",
     "a value that is made once": "kept = {}\ndef f():\n    if 'client' in kept:\n        return kept['client']\n    kept['client'] = OpenAI()\n    return kept['client']\n",
@@ -112,6 +113,23 @@ def test_what_only_looks_like_a_route_is_none(name: str, tmp_path: Path) -> None
     found = routes(tmp_path, {"m.py": HEAD + NO_ROUTES[name]})
 
     assert [r.text for r in found] == []
+
+
+def test_two_handlers_that_give_the_same_are_one_arm(tmp_path: Path) -> None:
+    source = """
+    def f(page):
+        try:
+            return ask(page)
+        except TimeoutError:
+            logging.warning("too slow")
+            return page
+        except Exception:
+            return page
+    """
+
+    (route,) = routes(tmp_path, {"m.py": HEAD + textwrap.dedent(source)})
+
+    assert [arm.line - FIRST for arm in route.answers] == [3, 6]
 
 
 def test_one_place_with_several_steps_is_one_route(tmp_path: Path) -> None:

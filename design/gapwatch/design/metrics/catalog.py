@@ -289,7 +289,9 @@ class Catalog:
             if not hits:
                 continue
             shared = "every arm reports its tier; answers of other functions are left out"
+            failed = self._failed()
             for step, (first, second) in enumerate(itertools.pairwise(route.answers)):
+                told = next((h for h in failed if h.path == route.path and h.line <= second.line <= h.end), None)
                 yield self._make(
                     f"{family}fallback_rate" if not step else f"{family}fallback_rate_{step + 1}",
                     hits,
@@ -304,6 +306,7 @@ class Catalog:
                     direction_verdict="unverified",
                     questions=[question],
                     valid_when=shared,
+                    told_at=CodePlace(told.path, told.line, told.end) if told is not None else None,
                 )
             ordered = arm_tiers(route, self.component)
             yield self._make(
@@ -370,7 +373,7 @@ class Catalog:
             or not any(p.path == h.path and h.line <= p.line <= h.end for p in parses)
         ]
         # A handler that gives the failure back is counted by the answers that it makes.
-        given = self._hits("returns_failure") if self.component.distance is not None else []
+        given = self._failed()
         others = [h for h in swallowing if not any(g.path == h.path and h.line <= g.line <= h.end for g in given)]
         swallowing = others if given else swallowing
         if swallowing:
@@ -387,9 +390,8 @@ class Catalog:
                 action="count by error_type; a handler that runs often means that a feature does not work",
             )
         status = {(h.path, h.line) for h in self._hits("fails_request", "status")}
-        passing = [h for h in self._hits("has_try_except", "translates", "reraises") if (h.path, h.line) not in status]
-        hits = passing or ([] if swallowing or status else self._hits("has_try_except"))
-        if hits:
+        passing = self._hits("has_try_except", "translates", "reraises")
+        if hits := [h for h in passing if (h.path, h.line) not in status]:
             yield self._errors("error_rate", hits)
 
     def _agents(self) -> Iterator[MetricDesign]:
@@ -413,11 +415,23 @@ class Catalog:
                 valid_when="a request with a fault of its own (status 400 to 499) is refused, and did not fail",
             )
 
-    def _failure_answers(self) -> Iterator[MetricDesign]:
+    def _failed(self) -> list[PatternHit]:
+        """Return the failures given back as answers that are counted as such, and by no other metric."""
+        if self.component.distance is None:
+            return []
         # What a model is told of its tools, and what a user gets, are counted by metrics of their own.
         told = {(h.path, h.line) for h in (*self._hits("tells_model_error"), *self._hits("fails_request", "answer"))}
         hits = [h for h in self._hits("returns_failure") if (h.path, h.line) not in told]
-        if hits and self.component.distance is not None:
+        # What follows the last attempt is counted by the retries that are exhausted.
+        loops = self._hits("has_retry_loop", "loop")
+        given_up = {
+            min((h for h in hits if h.symbol == loop.symbol and h.line > loop.end), default=None, key=lambda h: h.line)
+            for loop in loops
+        }
+        return [h for h in hits if h not in given_up]
+
+    def _failure_answers(self) -> Iterator[MetricDesign]:
+        if hits := self._failed():
             yield self._make(
                 "failure_answers",
                 hits,

@@ -208,6 +208,8 @@ _FIXES = {
     "set_up": "look at the program's log when it starts",
     "trial": "leave it out: a person tries a setting",
     "never_exhausted": "count the errors of the call that is tried again",
+    "no_work": "leave it out: a fault of the code shows in the function that calls it",
+    "no_queue": "leave it out",
     "foreign_text": "check the text that the model wrote",
     "no_search": "count what a search for the question returns",
     "always_a_row": "check the status of the write",
@@ -515,7 +517,8 @@ def _only_wrapped(component: ComponentDraft, pattern: str) -> bool:
         return "direct" not in kinds
     if pattern == "parses_json":
         return kinds <= {"file", "cache"}
-    return False
+    # What a handler swallows shows in the parse that it protects, or in the answer that it gives.
+    return pattern == "has_try_except" and kinds <= {"swallows"}
 
 
 def _has_own_call(component: ComponentDraft, symbol: str) -> bool:

@@ -105,6 +105,7 @@ class MetricDesign:
         severity: page, ticket or note; "" for no alert.
         action: First step of whoever handles the alert.
         targets: Places where it is used, such as `dashboard`.
+        told_at: Line of an answer that stands for a failure; whoever counts those counts what this metric counts.
         monitors: Metrics that monitor it between judgements.
         questions: Ids of the questions that affect it.
         rubric: Of a judge.
@@ -150,6 +151,7 @@ class MetricDesign:
     severity: str = ""
     action: str = ""
     targets: list[str] = field(default_factory=list)
+    told_at: CodePlace | None = None
     monitors: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     rubric: RubricDraft | None = None

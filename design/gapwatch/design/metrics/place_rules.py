@@ -123,6 +123,25 @@ def _never_exhausted(metric: MetricDesign, place: CodePlace, symbol: str, view: 
     return None
 
 
+def _no_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") not in ("status", "attributes.cache") or metric.fact is not None:
+        return None
+    subject = view.code.subject(symbol)
+    if subject is None or any(view.errors.may_leave(subject, call) for call in subject.calls):
+        return None
+    return f"{symbol.rpartition('.')[2]} asks nothing outside the process: it fails by a fault of the code alone"
+
+
+def _no_queue(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.queue_wait_seconds":
+        return None
+    subject = view.code.subject(view.code.worker(symbol))
+    calls = [c for c in subject.calls if last_name(c) == "add_task"] if subject is not None else []
+    if subject is not None and calls and all(".BackgroundTasks." in subject.reach(c).dotted for c in calls):
+        return "the server runs the work as soon as it has replied: nothing waits"
+    return None
+
+
 def _foreign_text(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") != "attributes.parsed_text":
         return None
@@ -212,6 +231,8 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,
     "normal_course": _normal_course,
+    "no_work": _no_work,
+    "no_queue": _no_queue,
     "foreign_text": _foreign_text,
     "no_search": _no_search,
     "always_a_row": _always_a_row,

@@ -67,13 +67,15 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("retry_count", 2),
     ("retrieval_latency", 1.5),
     ("tokens_per_call", 1.5),
-    ("tier_mix", 1),
+    ("tier_mix", -2),
 )
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.
 _HANDED_ON = ("passages_found", "retrieval_latency")
 _OF_OTHER_PARSES = 1.5
 _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
+#: Worth of the errors of a function of which nothing else is known.
+_OF_ENTRIES = 0.5
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ def _chosen(
             if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
             and not (m.family in ONCE and families[_kind(m)])
             and _parts(m) <= names
+            and not any(_counts_it(m, other) or _counts_it(other, m) for other in taken)
             and not (
                 _kind(m) in _HANDED_ON
                 and any((m.component, o) in edges or (o, m.component) in edges for o in of_kind[_kind(m)])
@@ -209,6 +212,13 @@ def _parts(metric: MetricDesign) -> set[str]:
     """Return the metrics that one is made of."""
     claim = metric.claim
     return {claim["numerator"], claim["denominator"]} if claim["form"] == "ratio" else set(metric.parts)
+
+
+def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
+    """Return whether another metric counts the answers that stand for a failure which a metric counts."""
+    told = metric.told_at
+    is_of_failures = other.claim.get("field") == "attributes.answer_outcome"
+    return told is not None and is_of_failures and any((p.path, p.line) == (told.path, told.line) for p in other.places)
 
 
 def _owner(metric: MetricDesign) -> str:
@@ -241,6 +251,8 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
     elif metric.pattern == "parses_json" and not metric.is_of_model:
         # Texts of files, settings and stores change with releases, not with traffic.
         worth = _OF_OTHER_PARSES
+    elif metric.source == "catalog" and metric.family == "error_rate" and not metric.pattern:
+        worth = _OF_ENTRIES
     else:
         worth = next((value for end, value in _WORTH if _without_number(metric.family).endswith(end)), 3.0)
     worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high") + bool(metric.members)
@@ -249,6 +261,9 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
 
 def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str]) -> str:
     same = [m.name for m in chosen if _kind(m) == _kind(metric)]
+    counted = next((m.name for m in chosen if _counts_it(metric, m)), None)
+    if counted is not None:
+        return f"{counted} counts the same answers"
     if (metric.name in joined or metric.family in ONCE) and same:
         return f"one of a pipeline is enough: {same[0]}"
     if same:

@@ -58,7 +58,10 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         elif family:
             joins.setdefault((MODEL_CALLS, family, ""), []).append(metric)
         elif (step := _step(metric)) is not None:
-            joins.setdefault((step, metric.family, json.dumps(metric.claim, sort_keys=True)), []).append(metric)
+            claim = json.dumps(metric.claim, sort_keys=True)
+            beside = [k for k in joins if k[:2] == (step, metric.family) and k[2].startswith(claim)]
+            near = next((k for k in beside if any(_is_beside(metric, other) for other in joins[k])), None)
+            joins.setdefault(near or (step, metric.family, f"{claim} {len(beside)}"), []).append(metric)
     out: list[tuple[MetricDesign, set[str]]] = []
     for (step, family, _), mine in joins.items():
         members = sorted({m.component for m in mine})
@@ -72,6 +75,15 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         purpose = _PURPOSES.get(family) or mine[0].purpose.replace(titles[mine[0].component], title_of(step).lower())
         out.append((_joined(family, mine, members, ids[step], purpose), {m.name for m in mine}))
     return out
+
+
+def _is_beside(metric: MetricDesign, other: MetricDesign) -> bool:
+    """Return whether two functions of one name are ways of one step: in one folder, or in files of one name.
+
+    A name such as `run` is no step by itself.
+    """
+    mine, theirs = ({p.path.rpartition("/")[::2] for p in m.places} for m in (metric, other))
+    return any(a == c or b == d for a, b in mine for c, d in theirs)
 
 
 def _step(metric: MetricDesign) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     callee_text,
+    constants_in,
     leaves,
     names_in,
     target_names,
@@ -35,6 +36,7 @@ from gapwatch.design.source.ir import (
 )
 from gapwatch.design.source.program import last_name, statements
 
+_SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Longest name, in characters.
 _NAME = 60
 _STORES = re.compile(r"^_?(a?set|put|store|save|write|add|setex)(_|$)", re.I)
@@ -137,7 +139,7 @@ def _replaced(
     answer = first_answer(subject, body, {name})
     if answer is not None:
         second = way_of(subject, inside, answer.value, answer.line, answer.target, "")
-        if second.form != "given":
+        if second.form != "given" and not _is_made_of(second, name):
             yield from step_of(s, first, second, why, frozenset(_assigned(inside)))
             return
     for x in inside:
@@ -153,6 +155,12 @@ def _replaced(
             return
 
 
+def _is_made_of(second: Way, name: str) -> bool:
+    """Return whether a value without a sentence of its own holds parts of the answer: what it asks, what it says."""
+    reads = any(n.partition(".")[0] == name for n in names_in(second.value))
+    return second.form == "text" and reads and not any(_SENTENCE.search(text) for text in constants_in(second.value))
+
+
 def _followed(
     subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr, after: list[Stmt], why: str
 ) -> Iterator[RouteStep]:
@@ -164,7 +172,7 @@ def _followed(
     second = way_of(subject, answer.before, answer.value, answer.line, answer.target, "")
     if first.call is not None and _is_stored(after, first.call):
         first = replace(first, reaches=frozenset({"cache"}))
-    if second.form != "given" and second.call is not first.call:
+    if second.form != "given" and second.call is not first.call and not _is_made_of(second, name):
         yield from step_of(s, first, second, why, frozenset(_assigned(answer.before)))
 
 

@@ -205,7 +205,9 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]
     form = Forms(body, "").of(value)
     if form not in ("text", "empty", "error"):
         return
-    for _, made in made_by(before, failed_names(test), s):
+    for name, made in made_by(before, failed_names(test), s):
+        if form == "text" and any(e[0] == "s" and name in names_in(e[2]) for e in walk(value)):
+            continue  # It gives what was chosen.
         _, found = best_call(subject, flowing_calls(subject, before, made))
         if not found.isdisjoint(WORK) and (form != "empty" or "status" in text_of(test)):
             yield value, line_of(last), _KINDS[form], 0.7

@@ -32,6 +32,7 @@ ERROR_NAME = re.compile(r"error|exception|failure|failed|abort|reject|empty|abst
 _ERROR_TEXT = re.compile(
     r"^\W*(an? )?(\w+ )?(error|exception|fail(ed|ure|s)?|traceback|could not|couldn't|unable to|invalid)\b", re.I
 )
+_BEFORE = re.compile(r"prior|previous|attempt|retry")
 _SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 _WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
@@ -60,7 +61,9 @@ class Forms:
             inner = operands_of(e)[0] if tag == "b" else e[2] if tag == "?" else operand_of(e)
             return self.of(inner, depth + 1) if inner is not None else "empty"
         if self._caught and any(n.partition(".")[0] == self._caught for n in names_in(e)):
-            return "error"
+            # A further attempt that is told of the one before is no failure.
+            is_told = is_call(e) and any(_BEFORE.search(n or "") for n, _ in keywords_of(e))
+            return "call" if is_told else "error"
         if tag == "k":
             return _of_constant(e)
         if tag in ("l", "t", "S"):
@@ -78,6 +81,11 @@ class Forms:
     def _of_name(self, e: Expr, depth: int) -> str:
         name = text_of(e)
         last = name.rpartition(".")[2]
+        root = e
+        while root[0] in ("a", "s"):
+            root = root[1]
+        if is_call(root) and root is not e:
+            return "call" if is_producer(root) else self.of(root, depth + 1)
         if name in self.bound:
             # A dictionary that was made before may have been filled since.
             is_filled = depth == 0 and self.bound[name][0] in ("d", "l")

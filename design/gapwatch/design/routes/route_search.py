@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_walk import callee_text
+from gapwatch.design.patterns.code_walk import callee_text, text_of
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import after_check
 from gapwatch.design.routes.exception_steps import after_exception
@@ -113,7 +113,11 @@ def _route(subject: Subject, steps: list[RouteStep]) -> Route:
         why.setdefault(step.first.line, step.why)
         ways.setdefault((step.first.line, step.first.text), (step.first, ""))
         if not step.is_table:
-            ways.setdefault((step.second.line, step.second.text), (step.second, ""))
+            # Two handlers that give the same are one arm.
+            given = text_of(step.second.value)
+            is_known = any(text_of(way.value) == given and way is not step.first for way, _ in ways.values())
+            if not is_known or step.second.line in {s.first.line for s in steps}:
+                ways.setdefault((step.second.line, step.second.text), (step.second, ""))
         elif not any(o.first.line == step.first.line and not o.is_table and not o.is_end for o in steps):
             ways.setdefault((step.first.line, ""), (step.first, "next of the table"))
     ordered = sorted(ways.values(), key=lambda one: one[0].line)
