@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gapwatch.streams.alerting.evaluation.lane_detectors import LaneDetectors
+from gapwatch.streams.alerting.evaluation.series_status import series_states
 from gapwatch.streams.alerting.rules.alert_rule import budget_of, rules_of
 from gapwatch.streams.alerting.series.slice_units import OpenTicks, SeriesKey, SessionUnits, SliceUnits
 from tests.streams.alerting.builders import MONDAY, portfolio
@@ -78,3 +81,17 @@ def test_an_alert_stays_open_while_half_of_the_traces_are_undecided() -> None:
     units = [units_at(tick, (30, 0, 0, 0) if tick < BEGIN else (15, 0, 15, 0), []) for tick in range(600)]
 
     assert [event for *_, event in told(units)] == ["ticketed"]
+
+
+def test_a_metric_that_never_failed_shows_no_evidence_however_many_traces_it_has() -> None:
+    """M sums over the starts of a change: without a failure it only counts them."""
+    said = portfolio()
+    lane = LaneDetectors(rules_of([said]), {said.pipeline: budget_of(said)})
+    for tick in range(100):
+        lane.rates.add(units_at(tick, (600, 0, 0, 0), []), OpenTicks.between(MONDAY - 1, None))
+        lane.close(MONDAY + tick - 1)
+
+    states = {one.watched.kind: one for one in series_states(lane)}
+
+    assert {one.phase for one in states.values()} == {"calm"}
+    assert {one.evidence_log10 for one in states.values()} == {-math.inf}

@@ -22,9 +22,9 @@ from gapwatch.streams.detectors.budgets.budget import smallest_rate_ratio
 from gapwatch.streams.detectors.budgets.volume import units_a_day
 from gapwatch.streams.detectors.contexts import TICK_SECONDS, tick_start
 from gapwatch.streams.detectors.fleet import Fleet
-from gapwatch.streams.detectors.lifecycle import Phase
+from gapwatch.streams.detectors.lifecycle import Phase, is_carried
 from gapwatch.streams.detectors.margins.min_change import least_tilts
-from gapwatch.streams.detectors.watch import evidence_by_side
+from gapwatch.streams.detectors.watch import evidence_by_side, risen_units
 
 # Divides the monthly volume: the minimum detectable change is that of one day at the declared volume.
 _DAYS = 30.0
@@ -113,8 +113,9 @@ def _fleet_states(
     fleet: Fleet, rows: Sequence[Watched], rules: Sequence[AlertRule], learned: Learned
 ) -> Iterator[SeriesState]:
     s = fleet.state
-    sides = evidence_by_side(fleet)
-    evidence = sides.bad
+    evidence = evidence_by_side(fleet).bad
+    # What only counts units moves no phase, so it is not shown as evidence either.
+    evidence = np.where(is_carried(evidence, risen_units(fleet, 1)) | (s["phase"] >= Phase.TICKET), evidence, 0.0)
     book = HourBook()
     ticks = zip(s["last_bucket"].tolist(), rules, strict=True)
     has_baseline = fleet.has_baseline(
