@@ -1,5 +1,6 @@
 """Rows behind an alert, where its environment stands for many."""
 
+import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from gapwatch.scorers.scoring.score import score
 from gapwatch.scorers.slices.facet_names import AT_ONCE
 from gapwatch.scorers.slices.selection import fixed_selection
 from gapwatch.scorers.slices.slices import RecordSlice
+from gapwatch.sinks.incidents.worst_rows import worst_rows
 from gapwatch.sinks.reading.example_rows import outcome_examples, rows_sql
 from gapwatch.sinks.store.store import Store
 from tests.streams.run_process import portfolio, trace
@@ -65,3 +67,15 @@ def test_an_alert_of_a_named_environment_shows_its_own_traces_only(store: Store)
     shown = outcome_examples(store.cursor(), "live", named, "fail", SINCE, UNTIL, 10_000)
     assert [row.trace_id for row in shown] == ["t-00000021"]
     assert len(store.query(rows_sql(named, "fail", SINCE))) == 1  # type: ignore[arg-type]
+
+
+def test_a_worst_row_says_what_was_observed_before_its_text(store: Store) -> None:
+    """The text of a trace alone does not tell what is wrong with it, such as the model that made it."""
+    named, con = series(store, "e3"), store.cursor()
+    (alone,) = worst_rows(con, "live", named, "fail", SINCE, UNTIL, 3, is_high=True)
+    text = json.dumps({"spans": [{"component": "answer", "output": "a page"}]})
+    con.execute("INSERT INTO samples (trace_id, record) VALUES (?, ?)", [alone.trace_id, text.encode()])
+    (row,) = worst_rows(con, "live", named, "fail", SINCE, UNTIL, 3, is_high=True)
+
+    assert alone.words and alone.words[:20] in row.words
+    assert row.words.endswith(": a page")

@@ -438,7 +438,7 @@ function showStream(metrics, now, health) {
   const facts = {
     source: (state || "-") + (silence > 15 ? `; Kafka last answered ${seconds(silence)} ago` : ""),
     records: `${records.toLocaleString("en")}${pace === null ? "" : `, ${pace.toFixed(pace < 10 ? 1 : 0)} a second`}; ${lag.toLocaleString("en")} not stored yet`,
-    "dead letters": String(letters), "wrong times": wrongTimes(metrics), "newest event (UTC)": newest.join("; ") || "-",
+    "dead letters": String(letters), "wrong times": wrongTimes(metrics), "rates until (UTC)": newest.join("; ") || "-",
     "waiting for a judge": `${pending} spans`, "expected false alarms so far": `at most ${expected.toPrecision(2)}`,
     "not monitored": notMonitored(metrics).join("; ") || "-",
     portfolios: portfolios.join(", ") || "-",

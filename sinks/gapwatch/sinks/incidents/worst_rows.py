@@ -10,12 +10,13 @@ from gapwatch.sinks.reading.failing_excerpt import first_words
 from gapwatch.sinks.store.series_columns import SeriesNames, series_condition
 from gapwatch.sinks.store.store_reader import StoreReader
 
-#: Characters of a text that a message carries.
+#: Characters of a text that a message carries, and of what was observed before it.
 WORDS = 80
+_OBSERVED = 30
 
 
 class WorstRow(NamedTuple):
-    """One trace; `at` is naive UTC, `words` are the first ones of its text, else what was observed, else empty."""
+    """One trace; `at` is naive UTC, `words`: what was observed, then the first words of its text; may be empty."""
 
     trace_id: str
     at: datetime
@@ -56,6 +57,12 @@ def worst_rows(
     ).fetchall()
     component = series.component or None
     return [
-        WorstRow(trace_id, at, first_words(con, trace_id, component, WORDS) or (observed or "")[:WORDS])
+        WorstRow(trace_id, at, _words(observed or "", first_words(con, trace_id, component, WORDS)))
         for trace_id, at, observed in rows
     ]
+
+
+def _words(observed: str, text: str) -> str:
+    """Return what was observed, then the text; what was observed once, where the text begins with it."""
+    begin = observed[:_OBSERVED]
+    return ": ".join(filter(None, ("" if text.startswith(begin) else begin, text)))[:WORDS]

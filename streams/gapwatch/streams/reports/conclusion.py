@@ -164,10 +164,14 @@ def watch_text(rows: Sequence[WatchedStanding]) -> str:
         return ""
     phases = [row.phase for row in watched]
     counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in PHASES if phase in phases)
-    seen = sorted((row.month_ratio, row.metric) for row in watched if row.month_ratio is not None)
+    seen = sorted((row.month_ratio, _quantity(row)) for row in watched if row.month_ratio is not None)
     ends = [f"x{ratio:.3g} ({shown(name)})" for ratio, name in dict.fromkeys((seen[0], seen[-1]))] if seen else []
     month = f"; a month of these traces shows a change of {' to '.join(ends)} or more" if ends else ""
     return f"{len(watched)} series monitored: {counts}{month}."
+
+
+def _quantity(row: WatchedStanding) -> str:
+    return f"undecided traces of {row.metric}" if row.kind == "unknown" else row.metric
 
 
 def releases_text(rows: Sequence[ReleaseRate], worse: Sequence[ReleaseRate]) -> str:
