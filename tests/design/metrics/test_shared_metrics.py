@@ -150,3 +150,13 @@ def read(question):
 
     families = {m.family for m in made.metrics}
     assert "output_parses" in families and "swallowed_errors" not in families
+
+
+def test_a_step_that_calls_each_of_its_ways_keeps_them_together(tmp_path: Path) -> None:
+    steps = {f"app__step_{n}": _STEP.format(n=n, look=_LOOK.format(n=n)) for n in (1, 2, 3)}
+    calls = " or ".join(f"step_{n}.Step{n}().look_up(question)" for n in (1, 2, 3))
+    first = "from app import step_1, step_2, step_3\n" + _STEP.format(n=9, look=f"{calls} or {_LOOK.format(n=9)}")
+    made = _made(tmp_path, app__every=first, **steps)
+
+    (shared,) = [m for m in made.metrics if m.group == "look_up" and m.family == "service_errors"]
+    assert [s.rpartition(".")[0].rpartition(".")[2] for s in shared.symbols] == ["Step1", "Step2", "Step3"]

@@ -24,6 +24,8 @@ _PURPOSES = {
     "tokens_per_call": "number of tokens of prompts and answers",
     "model_cost": "cost of the model calls",
 }
+#: Families whose value a caller hands on as it is.
+_HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
 _MOST_EVIDENCE = 8
 
 
@@ -47,7 +49,7 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
     order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
     used = {c.id for c in architecture.components}
-    edges = {(e.src, e.dst) for e in architecture.edges}
+    calls = {(call.src, call.dst) for e in architecture.edges for call in e.calls}
     titles = {c.id: c.name.lower() for c in architecture.components}
     ids: dict[str, str] = {}
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
@@ -63,17 +65,18 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
             near = next((k for k in beside if any(_is_beside(metric, other) for other in joins[k])), None)
             joins.setdefault(near or (step, metric.family, f"{claim} {len(beside)}"), []).append(metric)
     out: list[tuple[MetricDesign, set[str]]] = []
-    for (step, family, _), mine in joins.items():
+    for (step, family, _), every in joins.items():
+        # Who calls another of them is no way beside it, but a step before it.
+        before = {a.name for a, b in permutations(every, 2) if _calls(a, b, calls)}
+        mine = [m for m in every if step in (MODEL_CALLS, ENDPOINTS) or m.name not in before]
         members = sorted({m.component for m in mine})
-        # Where one member calls another they are no ways beside each other, but steps after each other.
-        if len(members) < 2 or (
-            step not in (MODEL_CALLS, ENDPOINTS) and any(pair in edges for pair in permutations(members, 2))
-        ):
+        if len(members) < 2:
             continue
         if step not in ids:
             ids[step] = unique(f"every_{step}" if step in used else step, used)
         purpose = _PURPOSES.get(family) or mine[0].purpose.replace(titles[mine[0].component], title_of(step).lower())
-        out.append((_joined(family, mine, members, ids[step], purpose), {m.name for m in mine}))
+        joined = every if family in _HANDED_ON else mine
+        out.append((_joined(family, mine, members, ids[step], purpose), {m.name for m in joined}))
     return out
 
 
@@ -84,6 +87,10 @@ def _is_beside(metric: MetricDesign, other: MetricDesign) -> bool:
     """
     mine, theirs = ({p.path.rpartition("/")[::2] for p in m.places} for m in (metric, other))
     return any(a == c or b == d for a, b in mine for c, d in theirs)
+
+
+def _calls(one: MetricDesign, other: MetricDesign, calls: set[tuple[str, str]]) -> bool:
+    return any((a, b) in calls for a in one.symbols for b in other.symbols)
 
 
 def _step(metric: MetricDesign) -> str | None:
