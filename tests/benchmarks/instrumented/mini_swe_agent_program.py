@@ -1,4 +1,4 @@
-"""Drives the agent as its `hello_world.py` does, one task a phase, with the models that the phase names."""
+"""Drives the agent as its `hello_world.py` does, or by its own command, with the models that the phase names."""
 
 # It runs in the application's own environment.
 # mypy: ignore-errors
@@ -15,7 +15,9 @@ from minisweagent.models.litellm_response_model import LitellmResponseModel
 from minisweagent.models.litellm_textbased_model import LitellmTextbasedModel
 from minisweagent.models.openrouter_model import OpenRouterModel
 from minisweagent.models.openrouter_textbased_model import OpenRouterTextbasedModel
+from minisweagent.models.portkey_model import PortkeyModel
 from minisweagent.models.utils.content_string import get_content_string
+from minisweagent.run.mini import app
 
 SERVER = os.environ["MODEL_SERVER"]
 MODELS = {
@@ -24,6 +26,7 @@ MODELS = {
     "response": LitellmResponseModel,
     "openrouter": OpenRouterModel,
     "openrouter_text": OpenRouterTextbasedModel,
+    "portkey": PortkeyModel,
 }
 
 
@@ -32,9 +35,19 @@ def begin(phase):
     urllib.request.urlopen(urllib.request.Request(f"{SERVER}/phase", data, method="POST")).close()
 
 
+def command(phase, settings):
+    given = ["-t", "List the files.", "-m", "openai/gpt-4.1", "-y", "--exit-immediately", "-o", "trajectory.json"]
+    given += ["--agent-class", settings["agent"]] if "agent" in settings else []
+    try:
+        app(given, standalone_mode=False)
+    except Exception as error:
+        print(phase["name"], "command ->", type(error).__name__)
+
+
 def work(name, phase, settings):
     is_router = name.startswith("openrouter")
-    model = MODELS[name](model_name="openai/gpt-4.1" if is_router else settings.get("model", "openai/gpt-4.1"))
+    named = "gpt-4.1" if name == "portkey" else "openai/gpt-4.1"
+    model = MODELS[name](model_name=named if is_router else settings.get("model", named))
     if is_router:
         model._api_url = f"{SERVER}/chat/completions"  # the class has no setting for it
     agent = DefaultAgent(
@@ -58,4 +71,4 @@ for line in sys.stdin:
     settings = phase.pop("settings")
     begin(phase)
     for name in settings["models"]:
-        work(name, phase, settings)
+        command(phase, settings) if name == "command" else work(name, phase, settings)

@@ -92,8 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         end = self.path.partition("?")[0].rpartition("/")[2]
         make = {
-            "completions": _chat, "responses": _response, "embeddings": _embeddings, "search": _search,
-            "retrieve": _retrieve, "token": _token, "mcp": _mcp,
+            "completions": _chat, "messages": _message, "responses": _response, "embeddings": _embeddings,
+            "search": _search, "retrieve": _retrieve, "token": _token, "mcp": _mcp,
         }.get(end)  # fmt: skip
         if make is None:
             self._send({})
@@ -107,8 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(1.5)
         asked = json.loads(body) if body.startswith(("{", "[")) else {}
         made = make(asked, fault, self.server.phases[-1])
-        if end == "completions" and asked.get("stream"):
-            self._stream(asked, made)
+        if made is not None and asked.get("stream") and end in ("completions", "messages"):
+            (self._stream if end == "completions" else self._stream_message)(asked, made)
         else:
             self._send(made, 202 if made is None else 200)
 
@@ -145,6 +145,27 @@ class _Handler(BaseHTTPRequestHandler):
         if (asked.get("stream_options") or {}).get("include_usage"):
             self._event({**head, "choices": [], "usage": whole["usage"]})
         self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
+
+    def _stream_message(self, asked: dict[str, Any], whole: dict[str, Any]) -> None:
+        """Send a reply in the events of Anthropic's API: input tokens come first, output tokens and the reason last."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        usage, text = whole["usage"], whole["content"][0]["text"]
+        begun = {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+        ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+        for event in (
+            {"type": "message_start", "message": begun},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": ended, "usage": {"output_tokens": usage["output_tokens"]}},
+            {"type": "message_stop"},
+        ):
+            self.wfile.write(f"event: {event['type']}\n".encode())
+            self._event(event)
         self.close_connection = True
 
     def _event(self, value: dict[str, Any]) -> None:
@@ -203,6 +224,17 @@ def _chat(asked: dict[str, Any], fault: str, phase: Phase) -> dict[str, Any]:
             **({"cost": 0.0004} if "usage" in asked else {}),
         },
     }
+
+
+def _message(asked: dict[str, Any], fault: str, phase: Phase) -> dict[str, Any]:
+    """Answer as Anthropic's API does, without tools."""
+    (choice,) = _chat({"model": asked["model"], "messages": asked["messages"]}, fault, phase)["choices"]
+    return {
+        "id": f"msg_{time.time_ns()}", "type": "message", "role": "assistant", "model": asked["model"],
+        "content": [{"type": "text", "text": choice["message"]["content"]}],
+        "stop_reason": "max_tokens" if choice["finish_reason"] == "length" else "end_turn", "stop_sequence": None,
+        "usage": {"input_tokens": 120, "output_tokens": 30},
+    }  # fmt: skip
 
 
 def _response(asked: dict[str, Any], fault: str, phase: Phase) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _VERSION = re.compile(r"\d")
 _DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
 _MODES = ("chat", "completion", "responses", "embedding")
 #: Prices of one portfolio, at most.
-_MOST = 24
+_MOST = 40
 _LIST = "model_prices_and_context_window_backup.json"
 
 

@@ -8,13 +8,14 @@ import json
 import logging
 import sys
 from pathlib import Path
-from types import CodeType, FrameType
+from types import AsyncGeneratorType, CodeType, FrameType, GeneratorType
 from typing import Any
 
 from opentelemetry import context as contexts
 
 from gapwatch.design.emission.interpreter.client_call import ClientCall, begin_client
 from gapwatch.design.emission.interpreter.listed_code import ListedFunctions, WatchedCode
+from gapwatch.design.emission.interpreter.model_replies import member
 from gapwatch.design.emission.interpreter.span_writer import SpanWriter
 from gapwatch.design.emission.interpreter.waiting_root import WaitingRoot, begin_entry
 from gapwatch.design.emission.interpreter.watched_call import WatchedCall, innermost_call, innermost_with
@@ -203,11 +204,13 @@ class CodeEvents:
         """Return whether the result is a stream that is sent after the function; then the span ends with the stream."""
         if "of_response" not in call.notes.values():
             return False
-        source = next(
-            (s for n in ("body_iterator", "response", "streaming_content") if (s := getattr(result, n, None))), result
-        )
-        frame = getattr(source, "ag_frame", None) or getattr(source, "gi_frame", None)
-        if not isinstance(frame, FrameType):
+        source = member(result, "body_iterator") or member(result, "response") or result
+        frame: FrameType | None = None
+        if isinstance(source, AsyncGeneratorType):
+            frame = source.ag_frame
+        elif isinstance(source, GeneratorType):
+            frame = source.gi_frame
+        if frame is None:
             return False
         target = self._targets.setdefault(id(frame.f_code), WatchedCode(frame.f_code, "sent", is_stream=True))
         self._watch(target)
@@ -311,7 +314,9 @@ class CodeEvents:
 def _rows_written(frame: FrameType) -> int | None:
     """Return the number of rows that a cursor among the variables of a function reports."""
     for value in frame.f_locals.values():
-        count = getattr(value, "rowcount", None)
+        # An object that makes up its attributes is no cursor, and would run code of the program.
+        is_cursor = inspect.getattr_static(value, "rowcount", None) is not None
+        count = getattr(value, "rowcount", None) if is_cursor else None
         if type(count) is int and count >= 0:
             return count
     return None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 from collections.abc import Iterator
+from types import MemberDescriptorType
 from typing import Any
 
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
@@ -21,17 +23,17 @@ def client_reply(value: Any) -> dict[str, Any]:
     """
     generation = _generation(value)
     if generation is not None:  # LangChain
-        message = _member(generation, "message")
+        message = member(generation, "message")
         found = client_reply(message) if message is not None else {}
-        usage = _member(_member(value, "llm_output"), "token_usage")
+        usage = member(member(value, "llm_output"), "token_usage")
         return {**_tokens(usage), **found}
-    metadata = _member(value, "response_metadata")
-    usage = _first(value, ("usage", "usage_metadata")) or _member(metadata, "token_usage")
+    metadata = member(value, "response_metadata")
+    usage = _first(value, ("usage", "usage_metadata")) or member(metadata, "token_usage")
     found = _tokens(usage)
-    choices = _member(value, "choices")
+    choices = member(value, "choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     reason = (
-        _member(choice, "finish_reason")
+        member(choice, "finish_reason")
         or _first(metadata, ("finish_reason", "stop_reason", "done_reason"))
         or _first(value, ("stop_reason", "finish_reason", "done_reason"))
         or _candidate_reason(value)
@@ -40,15 +42,15 @@ def client_reply(value: Any) -> dict[str, Any]:
     model = _first(value, ("model", "model_name", "model_version")) or _first(metadata, ("model_name", "model"))
     if not found and choice is None and reason is None:
         return {}
-    if not found and "eval_count" in _keys(value):
+    if not found and member(value, "eval_count") is not None:
         found = _tokens(value)
     if isinstance(model, str):
         found["model"] = model
     if reason is not None:
         found["finish_reason"] = str(getattr(reason, "value", reason)).lower()
     cost = _first(usage, ("cost_usd", "cost"))
-    hidden = _member(value, "_hidden_params")
-    cost = cost if isinstance(cost, int | float) else _member(hidden, "response_cost")
+    hidden = member(value, "_hidden_params")
+    cost = cost if isinstance(cost, int | float) else member(hidden, "response_cost")
     if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0:
         found["cost_usd"] = float(cost)
     return found
@@ -57,9 +59,9 @@ def client_reply(value: Any) -> dict[str, Any]:
 def chunk_reply(value: Any) -> dict[str, Any]:
     """Return what one chunk of a streamed reply says of it, as `client_reply` does of a whole one."""
     found: dict[str, Any] = {}
-    for part in (_member(value, "message"), _member(value, "response"), value):
+    for part in (member(value, "message"), member(value, "response"), value):
         found |= client_reply(part)
-    reason = _member(_member(value, "delta"), "stop_reason")
+    reason = member(member(value, "delta"), "stop_reason")
     if isinstance(reason, str):
         found["finish_reason"] = reason
     return found
@@ -73,22 +75,22 @@ def reply_text(value: Any) -> str | None:
     """
     generation = _generation(value)
     if generation is not None:
-        message = _member(generation, "message")
-        return reply_text(message) if message is not None else _text(_member(generation, "text"))
-    choices = _member(value, "choices")
+        message = member(generation, "message")
+        return reply_text(message) if message is not None else _text(member(generation, "text"))
+    choices = member(value, "choices")
     if isinstance(choices, list):
         message = _first(choices[0], ("message", "delta")) if choices else None
         return _said(message) or ""
-    if (output := _member(value, "output")) is not None and isinstance(output, list):  # OpenAI's responses
+    if (output := member(value, "output")) is not None and isinstance(output, list):  # OpenAI's responses
         return _said({"content": [p for item in output for p in _parts(item)], "tool_calls": _functions(output)}) or ""
-    candidates = _member(value, "candidates")
+    candidates = member(value, "candidates")
     if isinstance(candidates, list):
-        content = _member(candidates[0], "content") if candidates else None
-        return _said({"content": _member(content, "parts")}) or ""
-    if (message := _member(value, "message")) is not None and _member(message, "content") is not None:  # Ollama
+        content = member(candidates[0], "content") if candidates else None
+        return _said({"content": member(content, "parts")}) or ""
+    if (message := member(value, "message")) is not None and member(message, "content") is not None:  # Ollama
         return _said(message)
-    if (delta := _member(value, "delta")) is not None:  # a chunk of Anthropic's or of OpenAI's responses
-        return delta if isinstance(delta, str) else _text(_member(delta, "text"))
+    if (delta := member(value, "delta")) is not None:  # a chunk of Anthropic's or of OpenAI's responses
+        return delta if isinstance(delta, str) else _text(member(delta, "text"))
     if _first(value, ("response_metadata", "usage_metadata", "stop_reason")) is not None:
         return _said(value) or ""
     return None
@@ -96,14 +98,14 @@ def reply_text(value: Any) -> str | None:
 
 def _said(message: Any) -> str | None:
     """Return the text of a message, or its calls of tools."""
-    content = _member(message, "content")
+    content = member(message, "content")
     texts = [content] if isinstance(content, str) else []
-    calls = list(_member(message, "tool_calls") or ())
+    calls = list(member(message, "tool_calls") or ())
     if isinstance(content, list):
         for part in content:
-            if isinstance(text := part if isinstance(part, str) else _member(part, "text"), str):
+            if isinstance(text := part if isinstance(part, str) else member(part, "text"), str):
                 texts.append(text)
-            elif _member(part, "type") == "tool_use" and not calls:
+            elif member(part, "type") == "tool_use" and not calls:
                 calls.append(part)
     text = "".join(texts)
     if text or not calls:
@@ -112,21 +114,21 @@ def _said(message: Any) -> str | None:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    function = _member(call, "function") or call
+    function = member(call, "function") or call
     given = _first(function, ("arguments", "args", "input"))
     if isinstance(given, str):
         with contextlib.suppress(ValueError):
             given = json.loads(given)
-    return {"name": _member(function, "name"), "arguments": given}
+    return {"name": member(function, "name"), "arguments": given}
 
 
 def _parts(item: Any) -> Iterator[Any]:
-    content = _member(item, "content")
+    content = member(item, "content")
     yield from content if isinstance(content, list) else ()
 
 
 def _functions(output: list[Any]) -> list[Any]:
-    return [item for item in output if _member(item, "type") == "function_call"]
+    return [item for item in output if member(item, "type") == "function_call"]
 
 
 def _text(value: Any) -> str | None:
@@ -135,7 +137,7 @@ def _text(value: Any) -> str | None:
 
 def _generation(value: Any) -> Any:
     """Return the first generation of a result of LangChain; None for other values."""
-    generations = _member(value, "generations")
+    generations = member(value, "generations")
     if not isinstance(generations, list) or not generations:
         return None
     first = generations[0]
@@ -152,46 +154,48 @@ def _tokens(usage: Any) -> dict[str, Any]:
 
 
 def _candidate_reason(value: Any) -> Any:
-    candidates = _member(value, "candidates")
-    return _member(candidates[0], "finish_reason") if isinstance(candidates, list) and candidates else None
+    candidates = member(value, "candidates")
+    return member(candidates[0], "finish_reason") if isinstance(candidates, list) and candidates else None
 
 
 def _response_reason(value: Any) -> str | None:
     """Return why a response of OpenAI's API of responses ended."""
-    output = _member(value, "output")
+    output = member(value, "output")
     if not isinstance(output, list):
         return None
-    if _member(value, "status") == "incomplete":
-        reason = _member(_member(value, "incomplete_details"), "reason")
+    if member(value, "status") == "incomplete":
+        reason = member(member(value, "incomplete_details"), "reason")
         return _INCOMPLETE.get(reason, reason) if isinstance(reason, str) else "incomplete"
-    return "tool_calls" if _functions(output) else "stop" if _member(value, "status") == "completed" else None
+    return "tool_calls" if _functions(output) else "stop" if member(value, "status") == "completed" else None
 
 
 def _first(value: Any, names: tuple[str, ...]) -> Any:
-    return next((found for name in names if (found := _member(value, name)) is not None), None)
+    return next((found for name in names if (found := member(value, name)) is not None), None)
 
 
-def _keys(value: Any) -> Any:
-    return value if isinstance(value, dict) else getattr(value, "__dict__", {})
-
-
-def _member(value: Any, name: str) -> Any:
-    if value is None:
-        return None
+def member(value: Any, name: str) -> Any:
+    """Return a member of a value that is stored in it: properties and `__getattr__` are code of the program."""
     if isinstance(value, dict):
         return value.get(name)
-    if isinstance(value, str | bytes | int | float | list | tuple):
+    if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return None
-    try:
+    for held in ("__dict__", "__pydantic_extra__", "__pydantic_private__"):
+        try:
+            members = object.__getattribute__(value, held)
+        except AttributeError:
+            continue
+        if type(members) is dict and name in members:
+            return members[name]
+    slot = inspect.getattr_static(type(value), name, None)
+    if isinstance(slot, MemberDescriptorType):
         return getattr(value, name, None)
-    except Exception:
-        return None
+    return None
 
 
 def count_results(value: Any) -> int | None:
     """Return the number of results of a search; None if its result is no list of them."""
     for name in ("documents", "points", "matches", "results", "ids"):
-        inner = _member(value, name)
+        inner = member(value, name)
         if isinstance(inner, list):
             return count_results(inner)
     if isinstance(value, list | tuple):

@@ -41,8 +41,16 @@ _REPLY = {
 _PLAIN = (str, int, float, bool, type(None), bytes, list, tuple)
 #: Milliseconds between two exports; what is not exported is lost when the program is killed.
 _DELAY = 1_000
+#: Seconds of one export with its retries: a receiver that is away holds up the end of the program for as long.
+_LONGEST_EXPORT = 2.0
 #: Milliseconds that a server that ends waits for its last spans to be sent, at most.
 _FLUSH = 3_000
+
+
+def _timeout() -> float | None:
+    """Return the seconds that an export may take; None where the program's environment says them."""
+    named = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
+    return None if any(name in os.environ for name in named) else _LONGEST_EXPORT
 
 
 class _NamedExporter(OTLPSpanExporter):
@@ -53,7 +61,7 @@ class _NamedExporter(OTLPSpanExporter):
     """
 
     def __init__(self, resource: Resource) -> None:
-        super().__init__()
+        super().__init__(timeout=_timeout())
         self._pipeline = Resource({"service.name": resource.attributes["service.name"]})
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -113,7 +121,7 @@ class SpanWriter:
             provider.force_flush(_FLUSH)
 
     def _export(self, provider: TracerProvider) -> None:
-        exporter = OTLPSpanExporter() if provider is self._own else _NamedExporter(self._resource)
+        exporter = OTLPSpanExporter(timeout=_timeout()) if provider is self._own else _NamedExporter(self._resource)
         provider.add_span_processor(RootNeeds())
         provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=_DELAY))
         self._exporting.append(provider)

@@ -1,0 +1,1 @@
+"""Folder that is put on the path of a patched program."""
