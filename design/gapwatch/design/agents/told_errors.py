@@ -49,7 +49,7 @@ def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit
             body = list(statements(handler_body(handler)))
             for x in body:
                 value = value_of(x) if x[0] == "assign" else None
-                is_text = value is not None and value[0] in "fko" and line_of(x) not in seen
+                is_text = value is not None and value[0] in "fkod" and line_of(x) not in seen
                 if is_text and value is not None and Forms(body, handler[2] or "").of(value) == "error":
                     seen.add(line_of(x))
                     yield subject.hit(_PATTERN, line_of(x), line_of(x), "tool error", f"told: {text_of(value)}", 0.8)
@@ -60,7 +60,10 @@ def errors_of_tools(subject: Subject) -> Iterator[PatternHit]:
     for call in subject.calls:
         for edge in subject.inside(call) if acts_on(call) else ():
             other = subject.other(edge.dst)
-            for hit in find_failure_answers(other) if other is not None else ():
+            if other is None:
+                continue
+            yield from tool_errors(other, other.statements)
+            for hit in find_failure_answers(other):
                 if hit.kind == "error text":
                     yield replace(hit, pattern=_PATTERN, kind="tool error", evidence=f"told: {hit.evidence}"[:160])
 

@@ -19,6 +19,8 @@ from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import handlers_of, line_of
+from gapwatch.design.source.program import statements
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Units in the window of a threshold before it is decided. `traceability` sets severities by the blast radius.
@@ -364,6 +366,10 @@ class Catalog:
         # What a loop raises to end or go on is no error; the metrics of its agent tell how it ends.
         flow = {(loop.path, line) for loop in self.component.loops for line in loop.flow}
         swallowing = [h for h in swallowing if (h.path, h.line) not in flow]
+        # The same holds of a handler that ends a run or tells the model.
+        ends = {(e.path, e.line) for loop in self.component.loops for e in loop.exits}
+        ends |= {(h.path, h.line) for h in self._hits("tells_model_error", "tool error")}
+        swallowing = [h for h in swallowing if not any(path == h.path and self._handles(h, at) for path, at in ends)]
         # A handler around one parse counts what the text of the parse shows already.
         parses = self._hits("parses_json", "llm", "text", "http", "queue")
         swallowing = [
@@ -393,6 +399,13 @@ class Catalog:
         passing = self._hits("has_try_except", "translates", "reraises")
         if hits := [h for h in passing if (h.path, h.line) not in status]:
             yield self._errors("error_rate", hits)
+
+    def _handles(self, hit: PatternHit, line: int) -> bool:
+        """Return whether a line lies in a handler of the `try` of a hit."""
+        number = self.material.sites.numbers(self.material.program).get(hit.symbol)
+        body = self.material.program.functions[number].ir.body if number is not None else ()
+        tries = (s for s in statements(body) if s[0] == "try" and line_of(s) == hit.line)
+        return any(first <= line <= last for s in tries for first, _, _, _, last in handlers_of(s))
 
     def _agents(self) -> Iterator[MetricDesign]:
         yield from agent_metrics(

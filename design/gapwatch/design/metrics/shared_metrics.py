@@ -13,8 +13,8 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 
 #: Id of the component that stands for all that call a model.
 MODEL_CALLS = "model_calls"
-#: Id of the component that stands for all that users send requests to.
-ENDPOINTS = "endpoints"
+#: Families that are one metric of all components, with the id of the component that stands for them.
+_OF_ALL = {"failed_requests": "endpoints", "tool_errors": "agents"}
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {
@@ -42,9 +42,9 @@ def shared_components(metrics: Iterable[MetricDesign]) -> dict[str, tuple[str, l
 def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> list[tuple[MetricDesign, set[str]]]:
     """Return metrics of several components together, each with the names of those that it joins.
 
-    There is one of each family of model calls, one of requests that failed, and one wherever functions of one name make
-    the same claim: the ways of several vendors, readers or formats to do one step. Evidence and action are those of the
-    component that comes first by priority; a limit stays only where all have the same one.
+    There is one of each family of model calls, one of requests and one of tools that failed, and one wherever functions
+    of one name make the same claim: the ways of several vendors, readers or formats to do one step. Evidence and action
+    are those of the component that comes first by priority; a limit stays only where all have the same one.
     """
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
     order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
@@ -55,8 +55,8 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
     for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
         family = next((f for f in SHARED if _is_of(metric, f)), "")
-        if metric.family == "failed_requests":
-            joins.setdefault((ENDPOINTS, metric.family, ""), []).append(metric)
+        if metric.family in _OF_ALL:
+            joins.setdefault((_OF_ALL[metric.family], metric.family, ""), []).append(metric)
         elif family:
             joins.setdefault((MODEL_CALLS, family, ""), []).append(metric)
         elif (step := _step(metric)) is not None:
@@ -68,7 +68,7 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     for (step, family, _), every in joins.items():
         # Who calls another of them is no way beside it, but a step before it.
         before = {a.name for a, b in permutations(every, 2) if _calls(a, b, calls)}
-        mine = [m for m in every if step in (MODEL_CALLS, ENDPOINTS) or m.name not in before]
+        mine = [m for m in every if family in (*SHARED, *_OF_ALL) or m.name not in before]
         members = sorted({m.component for m in mine})
         if len(members) < 2:
             continue
