@@ -49,5 +49,6 @@ def test_the_drawing_has_a_box_and_a_link_for_each() -> None:
     drawn = draw(_large())
 
     assert len(re.findall("<rect", drawn)) == 8
-    assert set(re.findall(r'href="#c-([^"]+)"', drawn)) == {*(f"answer_{i}" for i in range(6)), "store_0", "route_0"}
+    boxes = set(re.findall(r'<a class="b\d+" href="#([^"]+)"', drawn))
+    assert boxes == {*(f"c-answer_{i}" for i in range(6)), "f-store_0", "f-route_0"}
     assert drawn == draw(_large())

@@ -11,6 +11,8 @@ from gapwatch.design.architecture.model import Architecture, ComponentDraft
 _MOST_BOXES, _MOST_LINES = 20, 40
 #: Most boxes and lines of a folded drawing.
 _FOLDED_BOXES, _FOLDED_LINES = 32, 70
+#: Letters of two parts of a folder's path that are both shown.
+_SHORT = 26
 _RANK = {"ai_core": 0, "supporting": 1}
 
 
@@ -24,7 +26,8 @@ class GraphBox:
         detail: Second line.
         title: Text that a pointer shows.
         role: ai_core, supporting, operational or folded.
-        anchor: Id of the component that it leads to.
+        anchor: Place in the report that it leads to.
+        members: Ids and names of the components of a folder; empty for a component by itself.
     """
 
     id: str
@@ -33,6 +36,7 @@ class GraphBox:
     title: str
     role: str
     anchor: str
+    members: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,15 @@ def folded(architecture: Architecture) -> FoldedGraph:
     held: dict[str, list[ComponentDraft]] = defaultdict(list)
     for c in architecture.components:
         held[box_of[c.id]].append(c)
-    boxes = tuple(_single(cs[0]) if len(cs) == 1 else _several(name, cs) for name, cs in held.items())
-    names = {name: box.id for (name, _), box in zip(held.items(), boxes, strict=True)}
+    names = _short_names([folder for folder, cs in held.items() if len(cs) > 1])
+    boxes = tuple(
+        _single(cs[0]) if len(cs) == 1 else _several(folder, names[folder], cs) for folder, cs in held.items()
+    )
+    ids = {folder: box.id for folder, box in zip(held, boxes, strict=True)}
     roles = {box.id: box.role for box in boxes}
     grouped: dict[tuple[str, str], list[int]] = defaultdict(list)
     for i, edge in enumerate(architecture.edges):
-        src, dst = names[box_of[edge.src]], names[box_of[edge.dst]]
+        src, dst = ids[box_of[edge.src]], ids[box_of[edge.dst]]
         if src != dst:
             grouped[src, dst].append(i)
     lines = []
@@ -124,10 +131,24 @@ def _folder(component: ComponentDraft, depth: int) -> str:
 
 def _single(c: ComponentDraft) -> GraphBox:
     detail = f"{c.kind} · {c.pattern}" if c.pattern != "none" else c.kind
-    return GraphBox(c.id, c.name, detail, f"{c.id}: {c.description or c.role}", c.role, c.id)
+    return GraphBox(c.id, c.name, detail, f"{c.id}: {c.description or c.role}", c.role, f"c-{c.id}")
 
 
-def _several(folder: str, components: list[ComponentDraft]) -> GraphBox:
+def _several(folder: str, name: str, components: list[ComponentDraft]) -> GraphBox:
     names = ", ".join(c.name for c in components[:12]) + (", …" if len(components) > 12 else "")
-    name = folder.rstrip("/") or "other files"
-    return GraphBox(folder, name, f"{len(components)} components", names, "folded", components[0].id)
+    members = tuple((c.id, c.name) for c in components)
+    title = f"{folder.rstrip('/') or 'other files'}: {names}"
+    return GraphBox(folder, name, f"{len(components)} components", title, "folded", f"f-{components[0].id}", members)
+
+
+def _short_names(folders: list[str]) -> dict[str, str]:
+    """Return the end of each folder that tells it from the others, of two parts or more where they are short."""
+    parts = {folder: folder.rstrip("/").split("/") for folder in folders}
+    out: dict[str, str] = {}
+    for folder, own in parts.items():
+        others = [p for f, p in parts.items() if f != folder]
+        kept = next((n for n in range(1, len(own)) if not any(p[-n:] == own[-n:] for p in others)), len(own))
+        if len("/".join(own[-2:])) <= _SHORT:
+            kept = max(kept, 2)
+        out[folder] = "/".join(own[-kept:]) or "other files"
+    return out
