@@ -60,17 +60,21 @@ def test_rates_break_down_by_member(tmp_path: Path) -> None:
         }
         for n in range(40)
     ]
-    (tmp_path / "p.yaml").write_text(PORTFOLIO)
+    claim = "{form: check, field: trace.count(model_calls), range: {max: 1}}"
+    counted = f"- {{name: too_many_calls, scope: trace, claim: {claim}}}\n"
+    (tmp_path / "p.yaml").write_text(PORTFOLIO + counted)
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(trace) + "\n" for trace in traces))
     store = tmp_path / "s.duckdb"
 
     ran = gapwatch("replay", "--portfolio", tmp_path / "p.yaml", tmp_path / "t.jsonl", "--store", store)
     rates = gapwatch("rates", "--store", store, "--by", "tier", "--format", "json").json()
-    whole = gapwatch("rates", "--store", store, "--format", "json").json()
+    whole = {r["metric"]: r for r in gapwatch("rates", "--store", store, "--format", "json").json()}
 
     assert ran.status == 0 and "component search: has no metric" in ran.out and "component plan" not in ran.out
-    assert [(r["component"], r["value"], r["units"], r["bad"]) for r in rates] == [
+    assert [(r["component"], r["value"], r["units"], r["bad"]) for r in rates if r["metric"] == "finish_reason"] == [
         ("model_calls", "answer", 40, 30),
         ("model_calls", "plan", 40, 0),
     ]
-    assert [(r["units"], r["bad"]) for r in whole] == [(40, 30)]
+    assert (whole["finish_reason"]["units"], whole["finish_reason"]["bad"]) == (40, 30)
+    # Each trace has two spans of the members; a group has none of its own.
+    assert (whole["too_many_calls"]["units"], whole["too_many_calls"]["bad"]) == (40, 40)

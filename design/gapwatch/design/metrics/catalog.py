@@ -293,6 +293,8 @@ class Catalog:
             shared = "every arm reports its tier; answers of other functions are left out"
             failed = self._failed()
             for step, (first, second) in enumerate(itertools.pairwise(route.answers)):
+                if first.goes_on == "on NotImplementedError":
+                    continue  # A model has the way or has it not.
                 told = next((h for h in failed if h.path == route.path and h.line <= second.line <= h.end), None)
                 yield self._make(
                     f"{family}fallback_rate" if not step else f"{family}fallback_rate_{step + 1}",

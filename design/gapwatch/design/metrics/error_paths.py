@@ -100,6 +100,15 @@ _ON_VALUES = frozenset(
 )  # fmt: skip
 
 
+#: Those that results of libraries have too.
+_OF_RESULTS = frozenset(
+    [
+        "model_dump", "model_dump_json", "dict", "items", "keys", "values", "append", "extend", "split", "strip",
+        "lower", "upper", "join", "format", "replace", "encode", "decode", "startswith", "endswith",
+    ]
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ErrorPaths:
     """Queries about the errors of functions.
@@ -231,9 +240,8 @@ class ErrorPaths:
         takes = [h for h in handlers_of(s) if not self.raises(subject, handler_body(h))]
         kinds = [kind for h in takes for kind in _kinds_of(h)]
         names = {last_name(kind) for kind in kinds}
-        own = {cls.ir.name for cls in subject.program.classes}
-        for name in sorted(names & own):
-            if not _IS_ERROR.search(name):
+        for name in sorted(names):
+            if self._directs(subject, name):
                 return f"{name} ends or directs the work and is no error"
         if kinds and all(_kinds_of(h) for h in takes):
             if names <= _OF_VALUES:
@@ -245,6 +253,16 @@ class ErrorPaths:
         if not any(self.may_leave(subject, call) for call in calls):
             return "nothing that it protects leaves the process or the files of the machine"
         return None
+
+    def _directs(self, subject: Subject, name: str) -> bool:
+        """Return whether an exception of the repository, or one that it derives from, is no error by its name."""
+        pending = [cls for cls in subject.program.classes if cls.ir.name == name]
+        for cls in pending:
+            if not _IS_ERROR.search(cls.ir.name):
+                return True
+            bases = [subject.program.classes[base] for base in cls.bases]
+            pending += [base for base in bases if base not in pending]
+        return False
 
     def may_leave(self, subject: Subject, call: Expr, depth: int = 0) -> bool:
         """Return whether a call may fail for a reason outside the process; a call of an unknown library may.
@@ -264,9 +282,13 @@ class ErrorPaths:
             inner = [one for t in targets if (one := self.code.subject(t)) is not None and depth < MAX_HOPS]
             return any(self.may_leave(one, c, depth + 1) for one in inner for c in one.calls)
         known = subject.sites.named_at(subject.symbol, call)
+        if last_name(call) in _OF_RESULTS and callee_of(call)[0] == "a":
+            return False
         if known:
             return not all(name.partition(".")[0] in _OF_THE_PROCESS for name in known)
-        return last_name(call) not in _ON_VALUES and callee_of(call)[0] in ("a", "n")
+        # To make an object of the code asks nothing yet.
+        is_made = last_name(call)[:1].isupper()
+        return last_name(call) not in _ON_VALUES and not is_made and callee_of(call)[0] in ("a", "n")
 
     def swallowing_at(self, symbol: str, line: int) -> bool:
         """Return whether a handler of the statement at a line swallows what it catches."""

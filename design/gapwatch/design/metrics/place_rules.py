@@ -127,7 +127,14 @@ def _no_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView
     if metric.claim.get("field") not in ("status", "attributes.cache") or metric.fact is not None:
         return None
     subject = view.code.subject(symbol)
-    if subject is None or any(view.errors.may_leave(subject, call) for call in subject.calls):
+    if subject is None:
+        return None
+    given = [unwrapped(e) for e in view.code.returned(subject)]
+    if metric.claim["field"] == "attributes.cache" and given:
+        made = [e for e in given if e is not None and is_call(e) and last_name(e)[:1].isupper()]
+        if len(made) == len(given) and not subject.inside(made[0]):
+            return f"{symbol.rpartition('.')[2]} keeps objects that the process makes once"
+    if any(view.errors.may_leave(subject, call) for call in subject.calls):
         return None
     return f"{symbol.rpartition('.')[2]} asks nothing outside the process: it fails by a fault of the code alone"
 

@@ -141,7 +141,9 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
         for x in inside:
             value = value_of(x) if x[0] == "assign" else None
             is_plain = value is not None and (value[0] == "k" or _is_nothing(value))
-            if value is not None and is_plain and any(text_of(t) in bound for t in targets_of(x)):
+            if value is None or (refuses and (_is_one_of(value, None) or is_text(value))):
+                continue
+            if is_plain and any(text_of(t) in bound for t in targets_of(x)):
                 form = Forms(inside, caught).of(value)
                 yield value, line_of(x), _KINDS.get(form, "empty"), 0.7
         follows = after[0] if after and not leaves(body) else None

@@ -140,10 +140,12 @@ def _read_parts(
 ) -> Draft:
     components = list(_read_list(Component, raw, "components", problems))
     component_ids = frozenset(_texts(raw, "components", "id"))
+    members: dict[str, tuple[str, ...]] = dict.fromkeys(component_ids, ())
+    members |= {component.id: component.members for _, component in components}
     metrics: list[tuple[int, Metric]] = []
     for position, written in _items(raw, "metrics"):
         path: KeyPath = ("metrics", position)
-        prepared = prepare_metric(written, path, component_ids, problems) if isinstance(written, dict) else written
+        prepared = prepare_metric(written, path, members, problems) if isinstance(written, dict) else written
         metric = read_model(Metric, prepared, path, problems, unreadable_metric(position))
         if metric is not None and isinstance(written, dict):
             metric._version = _digest({key: written[key] for key in _MEANING if key in written})[:12]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gapwatch.scorers.loading.predicate_reader import (
     UNREADABLE,
     UNREADABLE_FIELD,
@@ -23,14 +25,14 @@ def unreadable_metric(position: int) -> dict[str, object]:
 
 
 def prepare_metric(
-    raw: dict[str, object], path: KeyPath, components: frozenset[str], problems: ProblemList
+    raw: dict[str, object], path: KeyPath, components: Mapping[str, tuple[str, ...]], problems: ProblemList
 ) -> dict[str, object]:
     """Return a metric as written, with its maps and texts replaced by parsed predicates and fields.
 
     Args:
         raw: The metric as written; not changed.
         path: Its place in the file.
-        components: Ids of the portfolio's components.
+        components: Members of each of the portfolio's components by its id; none of one that stands for itself.
         problems: List to which problems are added.
     """
     scope = MetricScope("trace" if raw.get("scope") == "trace" else "span", components, path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList, nearest, one_of
 from gapwatch.scorers.loading.re2 import note_pattern
@@ -44,12 +45,12 @@ class MetricScope:
 
     Attributes:
         scope: "span" or "trace".
-        components: Ids that `trace.count()` may name.
+        components: Members of each component that `trace.count()` may name, by its id; none where it is one itself.
         root: Path of the metric in the file.
     """
 
     scope: str
-    components: frozenset[str]
+    components: Mapping[str, tuple[str, ...]]
     root: KeyPath
 
 
@@ -70,7 +71,8 @@ def read_field(raw: object, path: KeyPath, scope: MetricScope, problems: Problem
         suggestion = f"trace.count({close})" if close else ""
         problems.add(path, f"no component named {shown(field.counted_component)}", suggestion=suggestion)
         return None
-    return field
+    members = scope.components.get(field.counted_component or "", ())
+    return replace(field, counted_members=members) if members else field
 
 
 def _field_help(raw: str, scope: str) -> tuple[str, str]:

@@ -237,7 +237,8 @@ class RowInputs:
     def _trace_number(self, field: Field) -> Callable[[Any], float | int]:
         name, component = field.base.removeprefix("trace."), field.counted_component
         if component is not None:
-            return lambda trace: float(sum(span.component == component for span in trace.spans))
+            counted = frozenset(field.counted_members or (component,))
+            return lambda trace: float(sum(span.component in counted for span in trace.spans))
         if name == "duration":
             return _elapsed
         if name == "span_count":

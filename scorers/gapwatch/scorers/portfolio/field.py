@@ -51,6 +51,7 @@ class Field:
         kind: Type of its values; with a pointer it can be either.
         key: Attribute key for `attributes.<key>` and `trace.attributes.<key>`, else None.
         counted_component: Component for `trace.count(<component>)`, else None.
+        counted_members: Its members, whose spans are counted; empty for a component that stands for itself.
         pointer: RFC 6901 pointer into the JSON in the field's text; None without `#`, "" for the whole value.
     """
 
@@ -61,6 +62,7 @@ class Field:
     key: str | None = None
     counted_component: str | None = None
     pointer: str | None = None
+    counted_members: tuple[str, ...] = ()
 
 
 def parse_field(text: str, scope: str) -> Field | None:
