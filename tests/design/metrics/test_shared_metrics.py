@@ -60,6 +60,21 @@ def test_functions_of_one_name_in_other_folders_share_nothing(tmp_path: Path) ->
     assert not [m for m in made.metrics if m.group == "look_up"]
 
 
+def test_steps_of_one_name_in_two_folders_are_two_groups(tmp_path: Path) -> None:
+    made = _made(
+        tmp_path,
+        **{
+            f"app__{folder}__step_{n}": _STEP.format(n=n, look=_LOOK.format(n=n))
+            for folder, numbers in (("search", (1, 2)), ("billing", (3, 4)))
+            for n in numbers
+        },
+    )
+    portfolio = parse_portfolio(portfolio_yaml(portfolio_data(made), made))
+
+    groups = {c.id: c.members for c in portfolio.components if c.id.startswith(("look_up", "every_look_up"))}
+    assert sorted(len(members) for members in groups.values()) == [2, 2]
+
+
 def test_an_answer_that_stands_for_a_failure_is_counted_once(tmp_path: Path) -> None:
     asks = (
         _ASKS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
@@ -29,6 +29,21 @@ _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
 _MOST_EVIDENCE = 8
 
 
+@dataclass
+class _Group:
+    """Component that stands for others.
+
+    Attributes:
+        id: Its id.
+        members: Ids of those that it stands for in any metric.
+        families: Families that it has a metric of.
+    """
+
+    id: str
+    members: set[str] = field(default_factory=set)
+    families: set[str] = field(default_factory=set)
+
+
 def shared_components(metrics: Iterable[MetricDesign]) -> dict[str, tuple[str, list[str]]]:
     """Return kind and members of each component that stands for several, by its id."""
     members: dict[str, set[str]] = {}
@@ -51,7 +66,7 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     used = {c.id for c in architecture.components}
     calls = {(call.src, call.dst) for e in architecture.edges for call in e.calls}
     titles = {c.id: c.name.lower() for c in architecture.components}
-    ids: dict[str, str] = {}
+    groups: dict[str, list[_Group]] = {}
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
     for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
         family = next((f for f in SHARED if _is_of(metric, f)), "")
@@ -72,11 +87,17 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         members = sorted({m.component for m in mine})
         if len(members) < 2:
             continue
-        if step not in ids:
-            ids[step] = unique(f"every_{step}" if step in used else step, used)
+        # Steps of one name in other places have groups of their own.
+        known = groups.setdefault(step, [])
+        group = next((g for g in known if family not in g.families and not g.members.isdisjoint(members)), None)
+        if group is None:
+            group = _Group(unique(f"every_{step}" if step in used else step, used))
+            known.append(group)
+        group.members |= set(members)
+        group.families.add(family)
         purpose = _PURPOSES.get(family) or mine[0].purpose.replace(titles[mine[0].component], title_of(step).lower())
         joined = every if family in _HANDED_ON else mine
-        out.append((_joined(family, mine, members, ids[step], purpose), {m.name for m in joined}))
+        out.append((_joined(family, mine, members, group.id, purpose), {m.name for m in joined}))
     return out
 
 
