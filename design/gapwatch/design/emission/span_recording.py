@@ -230,6 +230,8 @@ class _Open:
         if "stream_outcome" in notes:
             notes["stream_outcome"] = "aborted" if error else "empty" if self.first is None else "completed"
         said = notes.pop(_SAID, None)
+        if said is None and _reply(result):
+            said = _said(result)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first
         for key, value in notes.items():
@@ -284,6 +286,9 @@ def _reply(value: Any) -> dict[str, Any]:
         found["gen_ai.response.finish_reasons"] = [reason]
     if isinstance(model, str):
         found["gen_ai.response.model"] = model
+    cost = read("cost") or (getattr(value, "_hidden_params", None) or {}).get("response_cost")
+    if isinstance(cost, int | float) and cost > 0:
+        found["gen_ai.usage.cost"] = float(cost)
     return found
 
 
