@@ -1,13 +1,14 @@
 """Counts the metrics of real applications that `gapwatch instrument` answers, without a line written into them.
 
-    python -m tests.benchmarks.instrumented_applications CHECKOUTS [--only NAME] [--keep FOLDER] [--patched]
+    python -m tests.benchmarks.instrumented_applications CHECKOUTS [--only NAME] [--keep FOLDER] [--patched | --own]
 
 CHECKOUTS is a folder with a checkout of each application of `instrumented/applications.yaml` that is to be measured.
 For each, the command makes an environment with the packages that the run needs (kept in FOLDER), designs the portfolio
 from the source, runs the unchanged application against a local model server phase by phase, one fault each, assembles
 the spans that it sends, replays the traces, and compares each metric with what was expected before the first run:
 whether it decides a trace, and whether it fails in the phase whose fault it watches for. With --patched the program is
-changed by the patch of the design instead, and a module that Python runs at its start sets up OpenTelemetry's SDK.
+changed by the patch of the design instead, and a module that Python runs at its start sets up OpenTelemetry's SDK. With
+--own it sends the spans of its own instrumentation alone.
 """
 
 from __future__ import annotations
@@ -65,17 +66,20 @@ class Run:
         shutil.copytree(checkout, self.source, ignore=shutil.ignore_patterns(".git", "__pycache__"), symlinks=True)
         self.python = self._environment()
         self.startup = ""
+        self.is_own = False
 
-    def make_design(self, is_patched: bool) -> list[str]:
+    def make_design(self, is_patched: bool, is_own: bool) -> list[str]:
         """Design the portfolio; return the command that runs the program so that it emits spans.
 
         Args:
             is_patched: Whether the patch is applied, so that no command is needed.
+            is_own: Whether the program sends the spans of its own instrumentation alone.
         """
+        self.is_own = is_own
         command = [GAPWATCH, "design", str(self.source), "--out", str(self.design), "--quiet"]
         if not is_patched:
             subprocess.run(command, check=True)
-            return [GAPWATCH, "instrument", "--design", str(self.design), "--"]
+            return [] if is_own else [GAPWATCH, "instrument", "--design", str(self.design), "--"]
         subprocess.run([*command, "--instrument", str(self.folder)], check=True)
         subprocess.run(["git", "apply", str(self.folder / "instrument.patch")], cwd=self.source, check=True)
         self.startup = f"{HERE / 'startup'}{os.pathsep}"
@@ -106,7 +110,8 @@ class Run:
             **kept,
             **own,
             "PYTHONPATH": self.startup + str(self.source / self.told["path"]),
-            **({"OTEL_SERVICE_NAME": "source"} if self.startup else {}),
+            **({"OTEL_SERVICE_NAME": "source"} if self.startup or self.is_own else {}),
+            **({self.told["own"]: endpoint} if self.is_own else {}),
             "MODEL_SERVER": self.server.url,
             "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
             # tiktoken would fetch its vocabulary; a package of this environment holds it.
@@ -294,6 +299,7 @@ def main() -> None:
     parser.add_argument("checkouts", type=Path)
     parser.add_argument("--only", help="name of one application")
     parser.add_argument("--patched", action="store_true", help="run the patched program instead")
+    parser.add_argument("--own", action="store_true", help="send the application's own spans alone")
     parser.add_argument("--keep", type=Path, help="folder for environments and results; temporary by default")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -305,7 +311,7 @@ def main() -> None:
                 continue
             with model_server() as server, captured(keep / f"{told['name']}.jsonl") as endpoint:
                 run = Run(told, checkout.resolve(), keep, server)
-                run.drive(endpoint, run.make_design(options.patched))
+                run.drive(endpoint, run.make_design(options.patched, options.own))
                 time.sleep(2)
                 shutil.copy(keep / f"{told['name']}.jsonl", run.folder / "spans.jsonl")
                 report(told, run.folder, outcomes(run.folder, server))

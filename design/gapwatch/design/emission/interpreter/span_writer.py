@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results, reply_text
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
-from gapwatch.design.emission.interpreter.waiting_root import RootNeeds, under_root
+from gapwatch.design.emission.interpreter.waiting_root import RootNeeds, is_root, under_root
 from gapwatch.design.emission.interpreter.watched_call import CALL, WatchedCall
 
 #: Kind of a step to the word of OpenInference's convention.
@@ -139,7 +139,7 @@ class SpanWriter:
         tracer = self._tracer()
         around = under_root(before, tracer)
         span: Any = trace.get_current_span(around)
-        is_owner = not (plan["is_there"] and span.is_recording())
+        is_owner = not (plan["is_there"] and span.is_recording() and not is_root(span))
         if is_owner:
             span = tracer.start_span(plan["span"], context=around)
             span.set_attribute("gapwatch.component", plan["component"])

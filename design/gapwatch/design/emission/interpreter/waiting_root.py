@@ -104,3 +104,9 @@ def under_root(before: Context, tracer: Any) -> Context:
         return before
     root.begin_span(tracer)
     return trace.set_span_in_context(root.span, before)
+
+
+def is_root(span: Any) -> bool:
+    """Return whether a span is that of the entry around the current call."""
+    root = contexts.get_value(_ROOT)
+    return isinstance(root, WaitingRoot) and root.span is span
