@@ -51,7 +51,8 @@ def test_a_portfolio_keeps_its_bounds_and_each_other_metric_has_a_reason(tmp_pat
     assert len(made.open_questions) <= MAX_ASKED
     assert all(sum(m.family == family for m in made.metrics) <= 1 for family in ONCE)
     shelved = {s.metric.name for s in made.selection.shelf}
-    shared = {m.name for m in made.metrics if m.members}
+    every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+    shared = {m.name for m in every if m.members}
     assert (shelved | {m.name for m in made.metrics}) - shared == {m.name for m in whole.metrics}
     assert all(s.why for s in made.selection.shelf)
     assert not whole.selection.shelf

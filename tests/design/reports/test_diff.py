@@ -68,7 +68,7 @@ def test_equal_code_makes_no_metric_stale(tmp_path: Path) -> None:
 def test_a_changed_function_makes_its_metrics_stale_and_no_others(tmp_path: Path) -> None:
     found = _compared(tmp_path, _app(), _app(store=("INSERT INTO answers", "INSERT OR IGNORE INTO answers")))
 
-    assert {s.metric for s in found.stale} == {"answer_store_write_errors", "answer_store_rows_written"}
+    assert {s.metric for s in found.stale} == {"answer_store_write_errors"}
     assert {s.verdict for s in found.stale} == {"changed"}
     assert not found.moved
 
@@ -77,7 +77,7 @@ def test_lines_that_only_moved_are_not_stale(tmp_path: Path) -> None:
     found = _compared(tmp_path, _app(), _app(store=("import sqlite3", "# a comment\nimport sqlite3")))
 
     assert not found.stale
-    assert {m.metric for m in found.moved} == {"answer_store_write_errors", "answer_store_rows_written"}
+    assert {m.metric for m in found.moved} == {"answer_store_write_errors"}
     assert "rag_app/store.py:18 is now rag_app/store.py:19" in found.moved[0].reasons
 
 
@@ -140,12 +140,15 @@ def test_a_pattern_that_is_left_out_leaves_its_metrics_gone(tmp_path: Path) -> N
 
 
 def test_a_new_pattern_is_reported_as_unmonitored(tmp_path: Path) -> None:
-    cached = ("def fetch(url)", "import functools\n\n\n@functools.lru_cache\ndef fetch(url)")
-    found = _compared(tmp_path, _small(), _small(fetching=cached))
+    tried = (
+        "def fetch(url)",
+        "import tenacity\n\n\n@tenacity.retry(stop=tenacity.stop_after_attempt(3))\ndef fetch(url)",
+    )
+    found = _compared(tmp_path, _small(), _small(fetching=tried))
 
-    assert {(u.what, u.name, u.where) for u in found.unmonitored} == {("pattern", "has_cache", "fetching.py:7")}
-    assert any(metric.endswith("cache_hit_rate") for u in found.unmonitored for metric in u.metrics)
-    assert "pattern has_cache (fetching.py:7)" in diff_text(found)
+    assert {(u.what, u.name, u.where) for u in found.unmonitored} == {("pattern", "has_retry_loop", "fetching.py:7")}
+    assert any(metric.endswith("retries_exhausted") for u in found.unmonitored for metric in u.metrics)
+    assert "pattern has_retry_loop (fetching.py:7)" in diff_text(found)
 
 
 def test_a_new_call_to_a_model_is_a_new_tier(tmp_path: Path) -> None:

@@ -310,6 +310,7 @@ class Catalog:
                     direction_verdict="unverified",
                     questions=[question],
                     valid_when=shared,
+                    is_of_cache=route.kind == "cache" and not step,
                     told_at=CodePlace(told.path, told.line, told.end) if told is not None else None,
                 )
             ordered = arm_tiers(route, self.component)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
-from gapwatch.design.patterns.code_walk import calls_of, keyword, own_expressions, unwrapped
+from gapwatch.design.patterns.code_walk import calls_of, keyword, own_expressions, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -64,6 +64,8 @@ _IS_ERROR = re.compile(
     r"|unknown|unsupported|exhausted|abort|reject",
     re.I,
 )
+#: Exceptions of what is not there.
+_MISSING = re.compile(r"NotFound|DoesNotExist|NoSuch|Missing(Key|Record)", re.I)
 _WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
 #: Modules whose calls work on values, or on files of the machine.
 _OF_THE_PROCESS = frozenset(
@@ -243,6 +245,8 @@ class ErrorPaths:
         for name in sorted(names):
             if self._directs(subject, name):
                 return f"{name} ends or directs the work and is no error"
+        if takes and all(_is_for_missing(h) for h in takes):
+            return "it takes what is not there, which a first request finds by right"
         if kinds and all(_kinds_of(h) for h in takes):
             if names <= _OF_VALUES:
                 return _WRONG_VALUES
@@ -320,6 +324,15 @@ class ErrorPaths:
 def _handler_line(handler: Stmt) -> int:
     """Return the line of an `except`."""
     return int(handler[0])
+
+
+def _is_for_missing(handler: Stmt) -> bool:
+    """Return whether a handler takes a missing record: by its exception, or by status 404."""
+    kinds = _kinds_of(handler)
+    if kinds and all(_MISSING.search(last_name(kind)) for kind in kinds):
+        return True
+    tests = [t for s in statements(handler_body(handler)) if s[0] == "if" for t, _ in branches_of(s)]
+    return any(("k", 404) in walk(test) for test in tests)
 
 
 def _kinds_of(handler: Stmt) -> list[Expr]:

@@ -105,6 +105,7 @@ class MetricDesign:
         severity: page, ticket or note; "" for no alert.
         action: First step of whoever handles the alert.
         targets: Places where it is used, such as `dashboard`.
+        is_of_cache: Of a route: whether its first arm is a cache.
         told_at: Line of an answer that stands for a failure; whoever counts those counts what this metric counts.
         monitors: Metrics that monitor it between judgements.
         questions: Ids of the questions that affect it.
@@ -151,6 +152,7 @@ class MetricDesign:
     severity: str = ""
     action: str = ""
     targets: list[str] = field(default_factory=list)
+    is_of_cache: bool = False
     told_at: CodePlace | None = None
     monitors: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)

@@ -56,12 +56,19 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     if metric.claim.get("field") != "status":
         return None
     subject = view.code.subject(symbol)
+    if subject is not None and any(_asks_a_person(subject, call) for call in subject.calls):
+        return "it raises each time that a person is asked, by design"
     if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
         # The evidence is the handler itself.
         return "the handler swallows the error" if view.errors.takes_all_at(symbol, place.line) else None
     if view.errors.is_swallowed(symbol, place.line):
         return "a handler inside the span takes the error, so the status is never error"
     return None
+
+
+def _asks_a_person(subject: Subject, call: Expr) -> bool:
+    """Return whether a call interrupts a graph, which leaves the function with an exception."""
+    return last_name(call) == "interrupt" and subject.reach(call).dotted.startswith("langgraph.")
 
 
 def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
@@ -194,11 +201,18 @@ _ADDS = re.compile(
 )
 
 
+#: Statements that do the same.
+_MAKES_ROWS = re.compile(r"^\W*(insert|merge|create|replace|upsert)\b", re.I)
+
+
 def _always_a_row(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") != "attributes.rows_written":
         return None
     subject = view.code.subject(view.code.worker(symbol))
-    written = {h.line for h in view.hits_at("has_db_write", symbol, place)}
+    hits = view.hits_at("has_db_write", symbol, place)
+    if hits and all(_MAKES_ROWS.search(h.evidence.partition(": ")[2]) for h in hits):
+        return "the statement finds or makes its row, or raises; it never writes nothing"
+    written = {h.line for h in hits}
     calls = [c for c in subject.calls if call_line(c) in written] if subject is not None else []
     names = {last_name(c) for c in calls if callee_of(c)[0] == "a"}
     if names and all(_ADDS.search(name) for name in names):

@@ -29,6 +29,8 @@ MAX_JUDGES = 6
 LEAST_WORTH = 1.0
 #: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
 ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer"})
+#: Families that follow another one of the same pipeline, by that one.
+_FOLLOWS = {"tokens_per_call": "model_cost"}
 #: Beginning of the id of the fact that remembers an added metric.
 ADDED = "f-add-"
 
@@ -61,7 +63,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("queue_wait_seconds", 3),
     ("cost_per_answer", 1),
     ("model_cost", 2.5),
-    ("cache_hit_rate", 2.5),
+    ("cache_hit_rate", -1),
     ("first_chunk_seconds", 2.5),
     ("service_latency", 2),
     ("retry_count", 2),
@@ -76,6 +78,8 @@ _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
 _OF_ENTRIES = 0.5
+#: Worth of how often a cache has no answer: nobody is woken for it.
+_OF_CACHES = -1.0
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,7 @@ def _chosen(
             for m in left
             if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
             and not (m.family in ONCE and families[_kind(m)])
+            and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
             and not any(_counts_it(m, other) or _counts_it(other, m) for other in taken)
             and not (
@@ -253,6 +258,11 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
         worth = _OF_OTHER_PARSES
     elif metric.source == "catalog" and metric.family == "error_rate" and not metric.pattern:
         worth = _OF_ENTRIES
+    elif metric.family == "service_latency" and "limit" not in metric.claim:
+        # How long requests take follows what they carry.
+        worth = _OF_ENTRIES
+    elif metric.is_of_cache:
+        worth = _OF_CACHES
     else:
         worth = next((value for end, value in _WORTH if _without_number(metric.family).endswith(end)), 3.0)
     worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high") + bool(metric.members)
@@ -264,6 +274,9 @@ def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str]) -> 
     counted = next((m.name for m in chosen if _counts_it(metric, m)), None)
     if counted is not None:
         return f"{counted} counts the same answers"
+    followed = next((m.name for m in chosen if m.family == _FOLLOWS.get(metric.family)), None)
+    if followed is not None:
+        return f"it follows {followed}"
     if (metric.name in joined or metric.family in ONCE) and same:
         return f"one of a pipeline is enough: {same[0]}"
     if same:
