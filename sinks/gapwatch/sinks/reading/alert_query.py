@@ -18,7 +18,7 @@ from gapwatch.sinks.store.utc_text import parse_utc
 OPEN_STATES = ("open", "acknowledged", "silenced")
 
 # Characters of a short id. Fewer are mistyped for one another.
-_SHORTEST_ID = 3
+_SHORTEST_ID = 4
 
 _LAST = f"""
     SELECT alert_id, {", ".join(SERIES_COLUMNS)},
@@ -207,15 +207,11 @@ def told_at(con: StoreReader, alert_id: str) -> datetime | None:
 
 
 def short_id(con: StoreReader, alert_id: str) -> str:
-    """Return the shortest beginning of an id, without its first letter, that no other alert of the store has.
-
-    It has at least three characters, and may grow when alerts come.
-    """
+    """Return the shortest beginning of an id that no other alert of the store has, such as `a291`; it may grow."""
     rows = ask(con, "SELECT DISTINCT alert_id FROM alerts WHERE alert_id <> ?", [alert_id]).objects()
-    others = [row["alert_id"][1:] for row in rows]
-    own = alert_id[1:]
-    lengths = range(_SHORTEST_ID, len(own))
-    return next((own[:n] for n in lengths if not any(other.startswith(own[:n]) for other in others)), own)
+    others = [row["alert_id"] for row in rows]
+    lengths = range(_SHORTEST_ID, len(alert_id))
+    return next((alert_id[:n] for n in lengths if not any(one.startswith(alert_id[:n]) for one in others)), alert_id)
 
 
 def opening_attribution(con: StoreReader, alert_id: str) -> dict[str, Any] | None:

@@ -123,7 +123,7 @@ def test_it_says_who_verified_the_direction_and_how_sure_it_is_in_plain_words(pa
 
 def test_commands_are_short_and_work(store: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (alert,) = gapwatch("alerts", "--store", store, "--format", "json").json()
-    short = alert["alert_id"][1:4]
+    short = alert["alert_id"][:4]
     rows = gapwatch("explain", short, "--store", store, "--rows")
     monkeypatch.setenv("GAPWATCH_STORE", str(store))
     at_home = gapwatch("explain", short)
