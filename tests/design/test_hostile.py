@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,45 @@ def test_a_pipe_does_not_hold_up_the_scan(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
 
     assert scan_repository(tmp_path).skipped[0].reason == "not a regular file"
+
+
+def test_pipes_in_the_place_of_files_that_are_read_hold_up_nothing(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.py": "x = 1\n", "b/c.py": "import yaml\nP = yaml.safe_load(open('p.yaml'))\n"})
+    for name in (".gitignore", "pyproject.toml", ".env", "b/.gitignore", "b/p.yaml", "b/x.py"):
+        os.mkfifo(tmp_path / name)
+
+    design = run_design(scan_repository(tmp_path))
+
+    assert ([f.path for f in design.readings], [s.path for s in design.skipped]) == (["a.py", "b/c.py"], ["b/x.py"])
+
+
+def test_a_folder_deeper_than_a_path_may_be_long_is_reported(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.py": "x = 1\n"})
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(120):
+        os.mkdir("n" * 40, dir_fd=folder)
+        inner = os.open("n" * 40, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+
+    scan = scan_repository(tmp_path)
+
+    assert [f.path for f in scan.files] == ["a.py"]
+    assert [s.reason for s in scan.skipped] == ["cannot be listed: File name too long"]
+
+
+def test_files_that_are_gone_after_the_scan_cost_nothing_but_their_patch(tmp_path: Path) -> None:
+    root = tmp_path / "app"
+    shutil.copytree(ROOT / "tests/design/rag_app", root)
+    scan = scan_repository(root)
+    before = run_design(scan)
+    shutil.rmtree(root)
+
+    after = run_design(scan)
+
+    assert [m.name for m in after.metrics] == [m.name for m in before.metrics]
+    assert "cannot be read by this Python" in report_markdown(design_document(after))
 
 
 def test_ignored_files_are_left_out(tmp_path: Path) -> None:

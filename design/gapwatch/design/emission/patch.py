@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.source.regular_file import read_regular
+from gapwatch.design.source.scan import MAX_FILE_BYTES
 from gapwatch.scorers.errors import JobError
 
 #: Module that the patch adds to the program.
@@ -68,7 +70,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan]) -> ProgramPatch:
     parts: list[str] = []
     for path, spans in sorted(by_path.items()):
         try:
-            source = (root / path).read_bytes().decode("utf-8")
+            source = read_regular(root / path, MAX_FILE_BYTES).decode("utf-8")
             tree = ast.parse(source)
         except (OSError, SyntaxError, ValueError) as error:
             made.left_out.append((path, f"cannot be read by this Python: {error}"))
@@ -280,14 +282,20 @@ def _helper_by_importers(root: Path, path: str) -> tuple[str, str]:
     if (root / folder / "__init__.py").exists():
         relative = (f"from .{stem} import", f"from . import {stem}")
         for other in sorted((root / folder).glob("*.py")):
-            text = other.read_text(encoding="utf-8", errors="replace")
-            if any(words in text for words in relative):
+            if any(words in _text(other) for words in relative):
                 return (folder / f"{HELPER}.py").as_posix(), f"from . import {HELPER}"
         top = folder
         while top.parent != top and (root / top.parent / "__init__.py").exists() and top.parent != Path():
             top = top.parent
         return (top / f"{HELPER}.py").as_posix(), f"from {top.name} import {HELPER}"
     return (folder / f"{HELPER}.py").as_posix(), f"import {HELPER}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path, MAX_FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _absolute_imports(tree: ast.Module) -> Iterator[str]:

@@ -18,6 +18,7 @@ from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import call_line, callee_of, line_of
 from gapwatch.design.source.program import Program
+from gapwatch.design.source.regular_file import read_regular
 
 #: Files of settings that are read for names of environment variables, in the root and one folder below.
 _SETTINGS_FILES = (".env*", "*.env", "env.*", "compose*.y*ml", "docker-compose*.y*ml", "Dockerfile*")
@@ -154,10 +155,8 @@ def _by_import(program: Program, names: ImportedNames, ways: SpanWays) -> Iterat
 
 def _by_setting(root: Path, ways: SpanWays) -> Iterator[InstrumentedLibrary]:
     for path in sorted({p for glob in _SETTINGS_FILES for base in (glob, f"*/{glob}") for p in root.glob(base)}):
-        if not path.is_file() or path.is_symlink():
-            continue
         try:
-            lines = path.read_bytes()[:_MOST_BYTES].decode("utf-8", "replace").splitlines()
+            lines = read_regular(path, _MOST_BYTES).decode("utf-8", "replace").splitlines()
         except OSError:
             continue
         for number, text in enumerate(lines, 1):

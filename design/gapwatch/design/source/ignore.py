@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
+from gapwatch.design.source.regular_file import read_regular
+
 #: Most bytes of an ignore file that are read.
 _MAX_BYTES = 100_000
 #: A longer rule than this matches no path that a file system holds.
@@ -72,10 +74,8 @@ class IgnoreRules:
             file: The `.gitignore`; one that cannot be read adds nothing.
             folder: Its folder relative to the root, with `/`; empty for the root.
         """
-        if file.is_symlink():
-            return self
         try:
-            lines = file.read_bytes()[:_MAX_BYTES].removeprefix(_BOM).split(b"\n")
+            lines = read_regular(file, _MAX_BYTES).removeprefix(_BOM).split(b"\n")
         except OSError:
             return self
         depth = len(_bytes(folder)) + 1 if folder else 0

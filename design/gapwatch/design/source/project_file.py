@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from gapwatch.design.source.regular_file import read_regular
 
 #: Longer project files are not read.
 _MAX_BYTES = 1_000_000
@@ -20,9 +21,7 @@ def declared_packages(root: Path) -> dict[str, tuple[str, ...]]:
     """
     path = root / "pyproject.toml"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            project = tomllib.loads(file.read(_MAX_BYTES).decode())
+        project = tomllib.loads(read_regular(path, _MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
         return {}
     sources = _table(project, "tool", "hatch", "build", "targets", "wheel", "sources")

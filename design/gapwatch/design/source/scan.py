@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from gapwatch.design.source.ignore import IgnoreRules
 from gapwatch.design.source.project_file import declared_packages
+from gapwatch.design.source.regular_file import read_regular
 from gapwatch.scorers.errors import SourceError
 
 #: Larger files are data or generated code; reading them takes time and finds nothing.
@@ -250,8 +251,9 @@ class _Walk:
         name = entry.name
         if name.startswith(".") or name in _SKIPPED_FOLDERS or name.endswith(".egg-info"):
             return None
-        is_package = Path(entry.path, "__init__.py").exists()
-        if (name in _BUILD_FOLDERS and not is_package) or Path(entry.path, "pyvenv.cfg").exists():
+        # `os.path` says no where the folder cannot be searched, or its path is too long.
+        is_package = os.path.exists(os.path.join(entry.path, "__init__.py"))  # noqa: PTH110, PTH118
+        if (name in _BUILD_FOLDERS and not is_package) or os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):  # noqa: PTH110, PTH118
             self.skipped.append(Skipped(path, "build result or environment"))
             return None
         if rules.ignores(path, is_folder=True):
@@ -269,7 +271,7 @@ class _Walk:
             elif len(self.files) >= MAX_FILES:
                 self.skipped.append(Skipped(path, f"more than {MAX_FILES} files"))
             else:
-                source = _read(entry.path)
+                source = read_regular(entry.path, MAX_FILE_BYTES + 1)
                 sha = hashlib.sha256(source).hexdigest()
                 path = spelled(path)
                 self.files.append(SourceFile(path, sha, _tags(path, source), source))
@@ -288,13 +290,6 @@ def _leads_to_folder(link: os.DirEntry[str]) -> bool:
 def spelled(path: str) -> str:
     r"""Return a path as valid Unicode; bytes that are not UTF-8 are written as `\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _read(path: str) -> bytes:
-    # O_NOFOLLOW: the entry may have become a link since it was listed.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(MAX_FILE_BYTES + 1)
 
 
 def _tags(path: str, source: bytes) -> tuple[str, ...]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from gapwatch.design.source.regular_file import read_regular
 from gapwatch.design.source.scan import KEYED_SUFFIXES
 
 #: Larger files hold data and no prompts, in bytes.
@@ -123,13 +122,8 @@ class TextFiles:
 
     def _read(self, path: str) -> str:
         try:
-            # O_NOFOLLOW: the entry may have become a link since it was listed.
-            descriptor = os.open(self._root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-                    return ""
-                return file.read(_MAX_BYTES).decode("utf-8")
+            source = read_regular(self._root / path, _MAX_BYTES + 1)
+            return source.decode("utf-8") if len(source) <= _MAX_BYTES else ""
         except (OSError, UnicodeDecodeError):
             return ""
 
