@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -38,6 +38,7 @@ from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spa
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
+from gapwatch.design.metrics.shared_metrics import shared_reviews
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
 from gapwatch.design.metrics.traceability import MAX_PAGES, Gap, ci_targets, set_alerts
 from gapwatch.design.patterns.call_sites import CallSites
@@ -305,7 +306,10 @@ def _finish(
         metrics=metrics,
         selection=selection,
         dropped=choice.dropped,
-        critique=choice.critique,
+        critique=replace(
+            choice.critique,
+            reviews=[*choice.critique.reviews, *shared_reviews(metrics, choice.critique.reviews)],
+        ),
         gaps=gaps,
         questions=questions,
         facts=wishes.facts,

@@ -51,6 +51,9 @@ def test_ways_to_do_one_step_share_a_metric_of_the_step(tmp_path: Path) -> None:
     assert "service_errors" in {m.family for m in shared}
     assert len(members) == 3 and all(len(m.places) == 3 for m in shared)
     assert sum(s.metric.family == "service_errors" for s in made.selection.shelf) == 3
+    reviews = {r.metric: r for r in made.critique.reviews}
+    assert {m.name for m in shared} <= set(reviews)
+    assert {reviews[m.name].component for m in shared} == {"look_up"}
 
 
 def test_functions_of_one_name_in_other_folders_share_nothing(tmp_path: Path) -> None:

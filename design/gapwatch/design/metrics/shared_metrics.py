@@ -9,7 +9,7 @@ from itertools import permutations
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
 from gapwatch.design.architecture.model import Architecture
-from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 
 #: Id of the component that stands for all that call a model.
 MODEL_CALLS = "model_calls"
@@ -98,6 +98,36 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         purpose = _PURPOSES.get(family) or mine[0].purpose.replace(titles[mine[0].component], title_of(step).lower())
         joined = every if family in _HANDED_ON else mine
         out.append((_joined(family, mine, members, group.id, purpose), {m.name for m in joined}))
+    return out
+
+
+_WORST = ("reject", "flag", "pass")
+
+
+def shared_reviews(metrics: Iterable[MetricDesign], reviews: list[MetricReview]) -> list[MetricReview]:
+    """Return a review of each metric over several components: what the critic says of those that it joins.
+
+    Args:
+        metrics: Metrics of a portfolio.
+        reviews: Reviews of the metrics by component.
+    """
+    out: list[MetricReview] = []
+    for metric in metrics:
+        ends = f"_{metric.family}"
+        mine = [r for r in reviews if metric.members and r.component in metric.members and r.metric.endswith(ends)]
+        if not mine:
+            continue
+        worst = min(mine, key=lambda r: _WORST.index(r.status))
+        told = [r for r in mine if r.status != "pass"]
+        out.append(
+            replace(
+                worst,
+                metric=metric.name,
+                component=metric.group,
+                rules=sorted({rule for r in told for rule in r.rules}),
+                reasoning="; ".join(f"{r.component}: {r.reasoning}" for r in told) or worst.reasoning,
+            )
+        )
     return out
 
 
