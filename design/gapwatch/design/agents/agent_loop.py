@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gapwatch.design.patterns.hit import PatternHit
 
+_KINDS = {"loop": "loop", "graph": "cycle of a graph", "library": "run of an agent of a library"}
 #: How runs end that ended because of an exception.
 ERROR = "error"
 
@@ -42,7 +43,7 @@ class AgentLoop:
         line: First line of the loop; of a graph's cycle, of the function that asks the model.
         symbol: Dotted name of the function that holds the loop or asks the model.
         end: Last line.
-        kind: `loop` of a function, or `graph` for a cycle of its nodes.
+        kind: `loop` of a function, `graph` for a cycle of its nodes, or `library` for a call that runs an agent.
         step: Line at which a step begins.
         default: How a run ends where no line of `exits` is reached; empty for a graph, whose last step has one.
         exits: Lines at which a run ends.
@@ -79,7 +80,7 @@ class AgentLoop:
 
     def hits(self) -> tuple[PatternHit, ...]:
         """Return it as pattern hits: the loop, for a graph its exits, and what the model is told."""
-        what = f"{'loop' if self.kind == 'loop' else 'cycle of a graph'}: asks a model and runs what it calls"
+        what = f"{_KINDS[self.kind]}: asks a model and runs what it calls"
         what += f"; ends at the latest by {self.limit}" if self.limit else ""
         out = [PatternHit(self.path, self.line, "runs_agent", self.symbol, self.end, self.kind, what[:160], 0.9)]
         if self.kind == "graph":

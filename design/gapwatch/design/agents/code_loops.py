@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
-from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words
+from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words, status_of
 from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, tool_errors
 from gapwatch.design.agents.turns import LoopTurn, is_asked, turn_of
 from gapwatch.design.patterns.code_walk import calls_in, own_expressions, target_names, text_of, walk
@@ -188,11 +188,11 @@ class _LoopReader:
         for line in self._leaving(body_of(self._loop), (), (), 0, False):
             s = line.statement
             value = value_of(s) if s[0] in ("return", "raise") else None
-            by_value = of_words(_status_text(value)) if value is not None else ""
+            by_value = of_words(status_of(value)) if value is not None else ""
             by_caught = next((c for n in line.caught if (c := of_words(n))), ERROR if line.caught else "")
             causes = self._causes.of(line.tests)
             if by_value and (s[0] == "raise" or by_value != "error"):
-                causes = [(by_value, causes[0][1] if causes else _status_text(value), "")]
+                causes = [(by_value, causes[0][1] if causes else status_of(value), "")]
             elif by_caught:
                 causes = [(by_caught, f"except {', '.join(line.caught)}", "")]
             elif not causes:
@@ -310,17 +310,6 @@ class _LoopReader:
         """Return whether a `try` holds the calls of a step: nearly the whole block of the loop."""
         body = [x for x in body_of(self._loop) if any(True for _ in calls_in((x,)))]
         return any(x is s for x in body) and len(body) <= 2
-
-
-def _status_text(value: Expr | None) -> str:
-    """Return the text of a status that a value is: a constant, a member of an enumeration, the name of an exception."""
-    if value is None:
-        return ""
-    if is_text(value) and re.fullmatch(r"[\w .-]{1,40}", constant_of(value)):
-        return str(constant_of(value))
-    if value[0] == "a" and value[2].isupper():
-        return str(value[2])
-    return last_name(value) if is_call(value) and last_name(value)[:1].isupper() else ""
 
 
 def _statuses_in(s: Stmt) -> Iterator[str]:

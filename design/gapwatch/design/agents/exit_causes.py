@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, text_of, unwrapped, walk
-from gapwatch.design.source.ir import Expr, is_call, operand_of, operands_of, operators_of
+from gapwatch.design.source.ir import Expr, constant_of, is_call, is_text, operand_of, operands_of, operators_of
 from gapwatch.design.source.program import last_name
 
 _LIMIT_NAME = re.compile(r"(^|_)(max|maximum|limit|budget|remaining|allowed|deadline|timeout|most)(_|$)", re.I)
@@ -37,6 +37,17 @@ def of_words(text: str) -> str:
 def is_of_form(text: str) -> bool:
     """Return whether the name of an exception says that the model's answer had no right form."""
     return bool(_FORM.search(text))
+
+
+def status_of(value: Expr | None) -> str:
+    """Return the text of a status that a value is: a constant, a member of an enumeration, the name of an exception."""
+    if value is None:
+        return ""
+    if is_text(value) and re.fullmatch(r"[\w .-]{1,40}", constant_of(value)):
+        return str(constant_of(value))
+    if value[0] == "a" and value[2].isupper():
+        return str(value[2])
+    return last_name(value) if is_call(value) and last_name(value)[:1].isupper() else ""
 
 
 class ExitCauses:

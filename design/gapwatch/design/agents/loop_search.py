@@ -1,4 +1,4 @@
-"""Finds all loops of agents: those of functions, and cycles of graphs."""
+"""Finds all loops of agents: those of functions, cycles of graphs, and runs of libraries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gapwatch.design.agents.agent_loop import AgentLoop
 from gapwatch.design.agents.code_loops import code_loops
 from gapwatch.design.agents.graph_loops import graph_loops
+from gapwatch.design.agents.library_runs import library_runs
 from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import Subject
@@ -27,4 +28,6 @@ def find_loops(
     subjects = [Subject(program, sites, i) for i in program.functions if i.ir.body and not i.is_overload]
     if not subjects:
         return ()
-    return tuple(sorted({*code_loops(program, subjects, distances), *graph_loops(graphs, subjects[0], distances)}))
+    loops = {*code_loops(program, subjects, distances), *graph_loops(graphs, subjects[0], distances)}
+    known = {loop.symbol for loop in loops}
+    return tuple(sorted({*loops, *(run for run in library_runs(subjects) if run.symbol not in known)}))

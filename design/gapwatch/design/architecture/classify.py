@@ -204,7 +204,7 @@ def _kind(component: ComponentDraft) -> str:
 
 
 def _role(component: ComponentDraft, callers: dict[str, set[str]]) -> str:
-    if component.loops or {"llm_chat", "rerank", "retrieval", "guardrail"} & set(component.capabilities):
+    if component.kind == "agent" or {"llm_chat", "rerank", "retrieval", "guardrail"} & set(component.capabilities):
         return "ai_core"
     if component.distance is not None and component.distance <= 2:
         return "supporting"

@@ -276,7 +276,7 @@ class _Planner:
     def _agent_exit(self) -> str:
         for loop in self.component.loops:
             mine = [e for e in loop.exits if e.path == self.point.place.path]
-            if loop.kind == "loop" and loop.symbol == self.point.symbol:
+            if loop.kind != "graph" and loop.symbol == self.point.symbol:
                 self.made.start |= {"agent_exit": None, "agent_end": loop.default}
             elif loop.kind == "graph" and any(e.symbol == self.point.symbol for e in mine):
                 self.made.start["agent_exit"] = None

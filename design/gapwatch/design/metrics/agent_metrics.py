@@ -27,14 +27,22 @@ def agent_metrics(component: ComponentDraft, hits: list[PatternHit], make: Metri
         make: Makes a metric.
     """
     agents = [h for h in hits if h.pattern == "runs_agent"]
-    for position, loop in enumerate(component.loops):
-        number = f"_{position + 1}" if position else ""
-        begins = [h for h in agents if h.symbol == loop.symbol and h.line == loop.line and h.kind == loop.kind]
-        ends = begins if loop.kind == "loop" else [h for h in agents if h.kind == "exit" and _is_exit(h, loop)]
-        if ends and loop.bad and not _is_told_already(loop, component):
-            yield _exits(loop, number, ends, make)
-        if begins:
-            yield _steps(loop, number, begins, make)
+    ends: dict[tuple[str, ...], tuple[list[AgentLoop], list[PatternHit]]] = {}
+    steps: tuple[list[AgentLoop], list[PatternHit]] = [], []
+    for loop in component.loops:
+        begins = [h for h in agents if (h.symbol, h.line, h.kind) == (loop.symbol, loop.line, loop.kind)]
+        leaves = [h for h in agents if h.kind == "exit" and _is_exit(h, loop)] if loop.kind == "graph" else begins
+        if leaves and loop.bad and not _is_told_already(loop, component):
+            same = ends.setdefault(("graph" if loop.kind == "graph" else "", *loop.bad), ([], []))
+            same[0].append(loop)
+            same[1].extend(leaves)
+        if begins and loop.kind != "library":
+            steps[0].append(loop)
+            steps[1].extend(begins)
+    for position, (loops, leaves) in enumerate(ends.values()):
+        yield _exits(loops, f"_{position + 1}" if position else "", leaves, make)
+    if steps[0]:
+        yield _steps(*steps, make)
     for kind, family, what in _TOLD:
         told = [h for h in hits if h.pattern == "tells_model_error" and h.kind == kind]
         if told:
@@ -66,20 +74,21 @@ def _is_told_already(loop: AgentLoop, component: ComponentDraft) -> bool:
     lines = {(h.path, h.line) for h in component.hits if h.pattern == "returns_failure"}
     lines |= {(r.path, arm.line) for r in component.routes for arm in r.answers[1:]}
     bad = [e for e in loop.exits if not e.is_good]
-    return bool(bad) and not loop.can_raise and all((e.path, e.line) in lines for e in bad)
+    is_seen = not loop.can_raise or loop.kind == "library"  # The status of the span tells of exceptions.
+    return bool(bad) and is_seen and all((e.path, e.line) in lines for e in bad)
 
 
-def _exits(loop: AgentLoop, number: str, hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
-    good = ", ".join(loop.good) or loop.default or "done"
-    because = "; ".join(f"{e.how}: {e.why} (line {e.line})" for e in loop.exits if not e.is_good)
-    claim: dict[str, Any] = {"form": "label", "field": "attributes.agent_exit", "bad": list(loop.bad)}
-    if loop.kind == "graph":
+def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
+    bad = loops[0].bad
+    good = ", ".join(sorted({how for loop in loops for how in loop.good})) or loops[0].default or "done"
+    claim: dict[str, Any] = {"form": "label", "field": "attributes.agent_exit", "bad": list(bad)}
+    if loops[0].kind == "graph":
         claim["optional"] = True  # Steps that are not the last have no end.
     made = make(
         f"agent_exits{number}",
         hits,
         claim,
-        purpose=f"runs end with {good}, not with {', '.join(loop.bad)}",
+        purpose=f"runs end with {good}, not with {', '.join(bad)}",
         concern="reliability",
         fields=["attributes.agent_exit"],
         better="lower",
@@ -87,18 +96,20 @@ def _exits(loop: AgentLoop, number: str, hits: list[PatternHit], make: MetricMak
         action="count by agent_exit; read the last steps of the runs that did not end well",
         valid_when="the end is set where the loop is left",
     )
-    if because:
-        made.evidence = [*made.evidence, f"{loop.path}:{loop.line} ends: {because}"][:8]
+    for loop in loops:
+        because = "; ".join(f"{e.how}: {e.why} (line {e.line})" for e in loop.exits if not e.is_good)
+        if because:
+            made.evidence = [*made.evidence, f"{loop.path}:{loop.line} ends: {because}"][:8]
     return made
 
 
-def _steps(loop: AgentLoop, number: str, hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
-    ends = f", which {loop.limit} bounds" if loop.limit else ""
+def _steps(loops: list[AgentLoop], hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
+    limits = ", ".join(dict.fromkeys(loop.limit for loop in loops if loop.limit))
     return make(
-        f"agent_steps{number}",
+        "agent_steps",
         hits,
         {"form": "measure", "field": "attributes.agent_steps", "unit": "steps"},
-        purpose=f"number of times that the agent asks its model{ends}",
+        purpose="number of times that the agent asks its model" + (f"; bounded by {limits}" if limits else ""),
         concern="drift",
         per_trace="sum",
         of="mean",

@@ -272,7 +272,7 @@ def span_name(symbol: str, symbols: dict[str, Symbol]) -> str:
 
 
 def _kind(component: ComponentDraft, symbol: str) -> str:
-    if any(loop.symbol == symbol and loop.kind == "loop" for loop in component.loops):
+    if any(loop.symbol == symbol and loop.kind != "graph" for loop in component.loops):
         return "agent"
     mine = {u.capability for u in component.uses if u.symbol == symbol or u.symbol.startswith(f"{symbol}.")}
     for capability, kind in _KINDS:

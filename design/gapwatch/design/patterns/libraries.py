@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,12 +125,18 @@ _ON_ANSWERS = frozenset(
 )
 
 
+#: Keys of an entry beside its prefixes and capabilities, in the order of the fields.
+_OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors")
+
+
 @dataclass(frozen=True)
 class _Entry:
     ends: tuple[tuple[str, tuple[str, ...]], ...]
     wildcards: tuple[str, ...]
     reads: tuple[str, ...]
     fallback: tuple[str, ...]
+    run_limits: tuple[str, ...]
+    limit_errors: tuple[str, ...]
 
 
 class LibraryCatalog:
@@ -152,17 +159,16 @@ class LibraryCatalog:
         self._by_prefix: dict[str, _Entry] = {}
         self._cache: dict[str, str | None] = {}
         for key, entry in data.items():
-            unknown = set(entry) - {"prefixes", "reads", "fallback", *CAPABILITIES}
+            unknown = set(entry) - {"prefixes", *_OTHER_KEYS, *CAPABILITIES}
             if unknown or not entry.get("prefixes"):
                 what = f"unknown keys {sorted(unknown)}" if unknown else "no prefixes"
                 raise UsageError(
-                    f"{name}: [{key}]: {what}; expected prefixes, reads, fallback, {', '.join(CAPABILITIES)}"
+                    f"{name}: [{key}]: {what}; expected prefixes, {', '.join((*_OTHER_KEYS, *CAPABILITIES))}"
                 )
             made = _Entry(
                 tuple((c, tuple(e for e in entry[c] if e != "*")) for c in CAPABILITIES if c in entry),
                 tuple(c for c in CAPABILITIES if "*" in entry.get(c, ())),
-                tuple(entry.get("reads", ())),
-                tuple(entry.get("fallback", ())),
+                *(tuple(entry.get(name, ())) for name in _OTHER_KEYS),
             )
             for prefix in entry["prefixes"]:
                 self._by_prefix[prefix] = made
@@ -194,14 +200,24 @@ class LibraryCatalog:
         Args:
             names: Dotted names that a call may reach; those of one library are enough.
         """
-        out: dict[str, None] = {}
+        return tuple(dict.fromkeys(name for entry in self._entries(names) for name in entry.fallback))
+
+    def run_limits(self, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of arguments that limit a run of an agent, and of the exceptions that tell that one did.
+
+        Args:
+            names: Dotted names that a call may reach; those of one library are enough.
+        """
+        found = list(self._entries(names))
+        return tuple(n for e in found for n in e.run_limits), tuple(n for e in found for n in e.limit_errors)
+
+    def _entries(self, names: list[str]) -> Iterator[_Entry]:
         for dotted in names:
             parts = dotted.split(".")
             for length in range(len(parts), 0, -1):
                 entry = self._by_prefix.get(".".join(parts[:length]))
                 if entry is not None:
-                    out.update(dict.fromkeys(entry.fallback))
-        return tuple(out)
+                    yield entry
 
     @functools.cached_property
     def fallback_methods(self) -> frozenset[str]:

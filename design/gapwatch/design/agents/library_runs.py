@@ -1,0 +1,102 @@
+"""Finds agents that a library runs, where the code sets a limit for a run or catches that it was exceeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gapwatch.design.agents.agent_loop import AgentLoop, LoopExit
+from gapwatch.design.agents.exit_causes import of_words, status_of
+from gapwatch.design.agents.told_errors import caught_names
+from gapwatch.design.patterns.code_walk import own_expressions, text_of, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.source.ir import (
+    Stmt,
+    body_of,
+    call_line,
+    constant_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    keywords_of,
+    line_of,
+    pairs_in,
+    value_of,
+)
+from gapwatch.design.source.program import statements
+
+_BROAD = frozenset({"Exception", "BaseException"})
+
+
+def library_runs(subjects: Iterable[Subject]) -> Iterator[AgentLoop]:
+    """Yield the runs of agents of libraries; one of each function."""
+    for subject in subjects:
+        if subject.ir.kind == "module":
+            continue
+        for call in subject.calls:
+            if subject.reach(call).capability not in ("llm_chat", "framework"):
+                continue
+            limits, errors = subject.sites.catalog.run_limits([subject.reach(call).dotted])
+            limit = _limit(subject, frozenset(limits)) if limits else ""
+            exits = tuple(_caught(subject, frozenset(errors), call_line(call)))
+            if limit or exits:
+                yield _run(subject, call_line(call), limit or exits[0].why, exits)
+                break
+
+
+def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...]) -> AgentLoop:
+    path = subject.program.path(subject.info)
+    exits = tuple(sorted({*exits, *_told(subject, line)}))
+    can_raise = not any(_takes_all(s) for s in _around(subject, line))
+    return AgentLoop(path, line, subject.symbol, line, "library", line, "done", exits, (), (), can_raise, limit)
+
+
+def _limit(subject: Subject, names: frozenset[str]) -> str:
+    """Return the code that sets one of some limits in a function."""
+    for s in subject.statements:
+        for e in own_expressions(s):
+            for one in walk(e):
+                if is_call(one):
+                    for name, value in keywords_of(one):
+                        if name in names and value != ("k", None):
+                            return f"{name}={text_of(value)}"
+                elif one[0] == "d":
+                    for key, value in pairs_in(one):
+                        if key is not None and key[0] == "k" and constant_of(key) in names:
+                            return f"{constant_of(key)}: {text_of(value)}"
+    return ""
+
+
+def _around(subject: Subject, line: int) -> list[Stmt]:
+    """Return the `try` statements whose block holds a line."""
+    return [
+        s
+        for s in subject.statements
+        if s[0] == "try" and body_of(s) and line_of(s) <= line <= max(line_of(x) for x in statements(body_of(s)))
+    ]
+
+
+def _caught(subject: Subject, errors: frozenset[str], line: int) -> Iterator[LoopExit]:
+    for s in _around(subject, line):
+        for handler in handlers_of(s):
+            names, body = caught_names(handler), handler_body(handler)
+            if body and errors.intersection(names):
+                path = subject.program.path(subject.info)
+                yield LoopExit(path, line_of(body[0]), subject.symbol, "limit", f"except {', '.join(names)}")
+
+
+def _told(subject: Subject, line: int) -> Iterator[LoopExit]:
+    """Yield the statuses that a function returns after a run: `if run.truncated: return Status.TRUNCATED`."""
+    for s in subject.statements:
+        value = value_of(s) if s[0] == "return" and line_of(s) > line else None
+        how = of_words(status_of(value)) if value is not None and value[0] == "a" else ""
+        if value is not None and how in ("limit", "error", "done"):
+            path = subject.program.path(subject.info)
+            yield LoopExit(path, line_of(s), subject.symbol, how, f"returns {text_of(value)}", is_good=how == "done")
+
+
+def _takes_all(s: Stmt) -> bool:
+    return any(
+        (not caught_names(h) or _BROAD.intersection(caught_names(h)))
+        and not any(x[0] == "raise" for x in statements(handler_body(h)))
+        for h in handlers_of(s)
+    )

@@ -1,0 +1,70 @@
+"""Agents that a library runs: a limit that the code sets or catches is a way in which a run ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.design.agents.test_agent_loops import loops
+
+_PYDANTIC = (
+    "from pydantic_ai import Agent\nfrom pydantic_ai.exceptions import UsageLimitExceeded\n"
+    "from pydantic_ai.usage import UsageLimits\n\nagent = Agent('openai:gpt-4o')\n\n\n"
+)
+CAUGHT = (
+    _PYDANTIC
+    + """
+async def handle(question):
+    try:
+        result = await agent.run(question, usage_limits=UsageLimits(request_limit=5))
+    except UsageLimitExceeded:
+        return "This took too long."
+    return result.output
+"""
+)
+GRAPH = """
+from langgraph.prebuilt import create_react_agent
+
+agent = create_react_agent("openai:gpt-4o", tools=[])
+
+
+def handle(question):
+    return agent.invoke({"messages": [question]}, {"recursion_limit": 12})
+"""
+RUNNER = """
+from agents import Agent, Runner
+
+agent = Agent(name="worker", instructions="Work.")
+
+
+async def handle(question):
+    return await Runner.run(agent, question, max_turns=7)
+"""
+PLAIN = _PYDANTIC + "\nasync def handle(question):\n    return (await agent.run(question)).output\n"
+
+#: Name: source, limit, bad ends, {(how, line)}.
+RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
+    "a limit that is caught": (
+        CAUGHT,
+        "usage_limits=UsageLimits(request_limit=5)",
+        ("limit", "error"),
+        {("limit", 13)},
+    ),
+    "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("error",), set()),
+    "a limit as an argument": (RUNNER, "max_turns=7", ("error",), set()),
+}
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_a_run_with_a_limit_has_its_ends(name: str, tmp_path: Path) -> None:
+    source, limit, bad, exits = RUNS[name]
+
+    (loop,) = loops(tmp_path, source)
+
+    assert (loop.kind, loop.symbol.rpartition(".")[2], loop.limit) == ("library", "handle", limit)
+    assert (loop.bad, {(e.how, e.line) for e in loop.exits}) == (bad, exits)
+
+
+def test_a_run_without_a_limit_of_its_own_is_a_call_like_others(tmp_path: Path) -> None:
+    assert loops(tmp_path, PLAIN) == ()
