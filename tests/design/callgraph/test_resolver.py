@@ -228,6 +228,17 @@ FOLLOWED: dict[str, Case] = {
         ["m.g -> m.dec.inner", "m.g -> m.one", "m.dec.inner -> m.one"],
         [],
     ),
+    "decorated methods of several classes": (
+        {
+            "m.py": "def dec(f):\n    def inner(*a, **k): return f(*a, **k)\n    return inner\n"
+            "class A:\n    @dec\n    def run(self): self.step()\n    def step(self): ...\n"
+            "class B:\n    @dec\n    def run(self): self.step()\n    def step(self): ...\n"
+            "class C(A):\n    def step(self): ...\n"
+            "A().run()\nB().run()\nC().run()\n"
+        },
+        ["m.dec.inner -> m.A.run", "m.dec.inner -> m.B.run", "m.A.run -> m.A.step", "m.A.run -> m.C.step", "m.B.run -> m.B.step"],
+        ["m.A.run -> m.B.step", "m.B.run -> m.A.step", "m.B.run -> m.C.step"],
+    ),
     "name put together": (
         {"m.py": "class A:\n    def on_a(self): ...\n    def on_b(self): ...\n    def off(self): ...\n    def g(self, k): getattr(self, 'on_' + k)()\n"},
         ["m.A.g -> m.A.on_a", "m.A.g -> m.A.on_b"],

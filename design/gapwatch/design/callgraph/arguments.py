@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gapwatch.design.callgraph.frame import Frame, Named, Positional
-from gapwatch.design.callgraph.solver import Shape
+from gapwatch.design.callgraph.solver import Shape, is_method
 from gapwatch.design.callgraph.values import Kind, Values
 from gapwatch.design.source.ir import Param
 
@@ -35,6 +35,8 @@ def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -
         for slot in _unpacked(frame, values) if is_star else (values,):
             if place < len(places):
                 position = places[place]
+                if is_star and place == 0:
+                    slot = _fitting(frame, number, slot)
                 passed[position] = slot
                 solver.grow(("p", number, position), slot)
             elif rest >= 0:
@@ -50,6 +52,20 @@ def pass_arguments(frame: Frame, number: int, given: Positional, named: Named) -
         elif collecting:
             solver.put(table.value(Kind.BOX, "d", ("**", number)), name, values)
     return passed
+
+
+def _fitting(frame: Frame, number: int, receivers: Values) -> Values:
+    """Return those values of a method's first argument that are no instances of other classes.
+
+    A decorator that passes `*args` on has the arguments of all functions that it wraps; of them only instances of its
+    own class, or of a subclass, reach a method.
+    """
+    info, table = frame.program.functions[number], frame.table
+    if not is_method(info):
+        return receivers
+    return frozenset(
+        v for v in receivers if table.kinds[v] is not Kind.INST or info.owner in frame.solver.mro(table.a[v])
+    )
 
 
 def _shape(params: Sequence[Param]) -> Shape:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
-from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, end_of, is_call, keywords_of, line_of
-from gapwatch.design.source.program import last_name, statements
+from gapwatch.design.source.ir import (
+    Body,
+    Expr,
+    Stmt,
+    branches_of,
+    constant_of,
+    end_of,
+    is_call,
+    is_text,
+    keywords_of,
+    line_of,
+)
+from gapwatch.design.source.program import Program, last_name, statements
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 #: Libraries whose decorators register a command of a command line.
 _COMMAND_LINES = frozenset({"click", "typer", "fire", "cyclopts", "argh", "invoke", "pytest"})
@@ -53,6 +68,7 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
     if not servers:
         return None
     roots = {s.id for s in registered if any(d.partition(".")[0] not in _COMMAND_LINES for d in s.decorators)}
+    roots |= _marked(program, tags)
     commands = {
         s.id for s in graph.symbols if s.decorators and all(d.partition(".")[0] in _COMMAND_LINES for d in s.decorators)
     }
@@ -75,9 +91,14 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
     for ir, module in zip(program.irs, program.index.modules, strict=True):
         if ir is not None and module.path not in tags:
             # What a server's file runs as a program is a trial; another file may be a way in of its own.
-            is_way_in = module.path not in servers and _asks_as_program(code, module.name, ir.functions[0].body)
-            body = ir.functions[0].body if is_way_in else _without_main(ir.functions[0].body)
-            bodies = [body, *(c.body for c in ir.classes)]
+            whole = ir.functions[0].body
+            if module.path not in servers and _asks_as_program(code, module.name, whole):
+                # Many programs call `main`: each means its own.
+                roots |= {edge.dst for edge in _called_as_program(code, module.name, whole)}
+                run = statements(tuple(_main_blocks(whole)))
+                handed = {n for s in run for e in own_expressions(s) for n in _lasts(e)}
+                roots |= {f for n in handed for f in by_name.get(n, ()) if f.startswith(f"{module.name}.")}
+            bodies = [_without_main(whole), *(c.body for c in ir.classes)]
             mentioned |= {n for b in bodies for s in statements(b) for e in own_expressions(s) for n in _lasts(e)}
             for function in ir.functions:
                 for e in (*function.decorators, *(p.default for p in function.params if p.default is not None)):
@@ -86,6 +107,7 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
                     mentioned |= set(_lasts(p.annotation)) if p.annotation is not None else set()
     roots |= {symbol for name in mentioned for symbol in by_name.get(name, ())}
     callees = code.material.sites.callees
+    commands |= _unmade(program, tags)
     seen = set(roots) - commands
     frontier = list(seen)
     while frontier:
@@ -141,12 +163,66 @@ def set_up_functions(code: ClaimedCode) -> set[str]:
 
 def _asks_as_program(code: ClaimedCode, module: str, body: Body) -> bool:
     """Return whether a file that runs as a program asks a model; one that fills an index does not."""
-    lines = {(line_of(s), end_of(s)) for s in _main_blocks(body)}
     models = code.reaching(frozenset({"llm_chat"}))
-    return any(
-        edge.dst in models and any(a <= line <= b for _, line in edge.sites for a, b in lines)
-        for edge in code.material.sites.callees.get(module, ())
-    )
+    return any(edge.dst in models for edge in _called_as_program(code, module, body))
+
+
+def _called_as_program(code: ClaimedCode, module: str, body: Body) -> list[CallEdge]:
+    """Return the calls of a file that it makes only where it runs as a program."""
+    lines = {(line_of(s), end_of(s)) for s in _main_blocks(body)}
+    edges = code.material.sites.callees.get(module, ())
+    return [edge for edge in edges if any(a <= line <= b for _, line in edge.sites for a, b in lines)]
+
+
+def _marked(program: Program, tags: set[str]) -> set[str]:
+    """Functions that a decorator of the repository hands back as they are: it registers or marks them for somebody."""
+    marks = {program.functions[i].ir.name for i in _handing_back(program)}
+    return {
+        info.symbol
+        for info in program.functions
+        if any(last_name(d) in marks for d in info.ir.decorators) and program.path(info) not in tags
+    }
+
+
+def _handing_back(program: Program) -> Iterator[int]:
+    """Yield the functions that give back what they are handed, and those around them: decorators with arguments."""
+    for info in program.functions:
+        if 0 in info.returned and info.owner < 0:
+            yield info.number
+            if info.parent >= 0:
+                yield info.parent
+
+
+#: Calls that find a class without its name.
+_FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "entry_points", "import_string"})
+
+
+def _unmade(program: Program, tags: set[str]) -> set[str]:
+    """Methods of classes that no code names, so that nothing makes an object of them; none where names are made up."""
+    named: set[str] = set()
+    for info in program.functions:
+        if program.path(info) in tags:
+            continue
+        expressions = [e for s in statements(info.ir.body) for e in own_expressions(s)]
+        expressions += [e for e in (*info.ir.decorators, info.ir.returns) if e is not None]
+        expressions += [e for p in info.ir.params for e in (p.annotation, p.default) if e is not None]
+        for e in expressions:
+            named.update(_lasts(e))
+            named.update(w for inner in walk(e) if is_text(inner) for w in _WORD.findall(constant_of(inner)))
+    for cls in program.classes:
+        for e in (*cls.ir.decorators, *(e for s in cls.ir.body for e in own_expressions(s))):
+            named.update(_lasts(e))
+    if named & _FINDS_CLASSES:
+        return set()
+    used = {c.number for c in program.classes if c.ir.name in named or c.ir.decorators or c.outside}
+    # A class is of use where one that is made of it is.
+    frontier = list(used)
+    while frontier:
+        for base in program.classes[frontier.pop()].bases:
+            if base not in used:
+                used.add(base)
+                frontier.append(base)
+    return {info.symbol for info in program.functions if info.owner >= 0 and info.owner not in used}
 
 
 def _lasts(e: Expr) -> Iterator[str]:

@@ -1,0 +1,131 @@
+"""What requests run has metrics; what a person runs, or what nothing makes, has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+_SERVER = """
+from fastapi import FastAPI
+from app.answers import Answers
+from app.stores import store_of
+from app.views import controller
+
+app = FastAPI()
+
+@app.get("/health")
+def health():
+    return "ok"
+
+@app.post("/keep")
+def keep(text: str):
+    store_of("first").keep(text)
+
+controller(Answers)
+"""
+_VIEWS = """
+def post(path):
+    def decorator(func):
+        func.path = path
+        return func
+    return decorator
+
+def controller(cls):
+    for name, method in vars(cls).items():
+        print(name, method)
+"""
+_ANSWERS = """
+import openai
+from app.views import post
+
+class Answers:
+    @post("/answer")
+    def answer(self, question):
+        return openai.OpenAI().chat.completions.create(
+            model="m", messages=[{"role": "user", "content": question}]
+        ).choices[0].message.content
+"""
+_STORES = """
+from abc import ABC, abstractmethod
+import httpx
+
+class Store(ABC):
+    @abstractmethod
+    def keep(self, text): ...
+
+class First(Store):
+    def keep(self, text):
+        httpx.post("https://first.example", json=text).raise_for_status()
+
+class Second(Store):
+    def keep(self, text):
+        httpx.post("https://second.example", json=text).raise_for_status()
+
+STORES = {"first": First}
+
+def store_of(name) -> Store:
+    return STORES[name]()
+"""
+_PROGRAM = """
+import openai, httpx
+
+def main():
+    return openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": "Say hello."}])
+
+if __name__ == "__main__":
+    main()
+"""
+_BY_HAND = """
+from app.points import copy_all
+
+def main():
+    copy_all("old", "new")
+
+if __name__ == "__main__":
+    main()
+"""
+_POINTS = """
+from qdrant_client import QdrantClient
+
+def copy_all(old, new):
+    found, _ = QdrantClient(old).scroll("all", limit=100)
+    QdrantClient(new).upload_points("all", found, wait=True)
+"""
+
+
+def _made(root: Path) -> Design:
+    files = {
+        "server": _SERVER,
+        "views": _VIEWS,
+        "answers": _ANSWERS,
+        "stores": _STORES,
+        "ask": _PROGRAM,
+        "copying": _BY_HAND,
+        "points": _POINTS,
+    }
+    return run_design(scan_repository(write_tree(root, {f"app/{name}.py": text for name, text in files.items()})))
+
+
+def _measured(made: Design) -> set[str]:
+    return {symbol for m in (*made.metrics, *(s.metric for s in made.selection.shelf)) for symbol in m.symbols}
+
+
+def test_a_method_that_a_decorator_of_the_repository_registers_has_metrics(tmp_path: Path) -> None:
+    assert "app.answers.Answers.answer" in _measured(_made(tmp_path))
+
+
+def test_a_class_that_no_code_names_has_no_metric_beside_one_that_is_made(tmp_path: Path) -> None:
+    measured = _measured(_made(tmp_path))
+
+    assert "app.stores.First.keep" in measured
+    assert "app.stores.Second.keep" not in measured
+
+
+def test_a_program_that_runs_by_hand_is_no_way_in_because_another_has_a_main_too(tmp_path: Path) -> None:
+    measured = _measured(_made(tmp_path))
+
+    assert "app.ask.main" in measured
+    assert "app.points.copy_all" not in measured
