@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,6 +262,39 @@ def test_a_run_of_a_graph_and_a_request_are_one_trace_and_no_trace_without_a_wat
 
 def test_a_graph_that_waits_for_a_person_has_not_failed(sent: Collector) -> None:
     assert [s.is_error for s in sent.named("waits")] == [False]
+
+
+def test_spans_of_a_program_that_names_its_own_service_come_under_the_pipeline_in_whole_traces(tmp_path: Path) -> None:
+    (tmp_path / "langgraph/pregel").mkdir(parents=True)
+    for name in ("langgraph/__init__.py", "langgraph/pregel/__init__.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "langgraph/pregel/main.py").write_text(LIBRARIES["langgraph/pregel/main.py"])
+    (tmp_path / "app.py").write_text(
+        "import asyncio\n"
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.resources import Resource\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from langgraph.pregel.main import Pregel\n"
+        "provider = TracerProvider(resource=Resource.create({'service.name': 'its own'}))\n"
+        "trace.set_tracer_provider(provider)\n"
+        "tracer = trace.get_tracer('own')\n"
+        "async def idle():\n    return 0\n"
+        "async def step():\n    return 1\n"
+        "async def node():\n    with tracer.start_as_current_span('own'):\n        return await step()\n"
+        "asyncio.run(Pregel(idle).ainvoke())\n"
+        "asyncio.run(Pregel(node).ainvoke())\n"
+        "assert provider.resource.attributes['service.name'] == 'its own'\n"
+    )
+    plan = write_plan(tmp_path / "design", [planned("step")])
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"clients": client_calls()}))
+    with collector() as found:
+        assert PYTHON is not None
+        ran = run_watched(plan, [PYTHON, str(tmp_path / "app.py")], found.url)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    (graph,), (own,), (step,) = (found.named(name) for name in ("graph", "own", "step"))
+    assert (own.parent, step.parent) == (graph.id, own.id), "a run in which nothing has a span has none either"
+    assert {span.service for span in found.spans} == {"watched"}
 
 
 def test_texts_of_replies_are_read_by_their_form() -> None:

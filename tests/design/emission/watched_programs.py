@@ -47,6 +47,7 @@ class SentSpan:
     parent: str
     is_error: bool
     attributes: dict[str, Any] = field(hash=False)
+    service: str = ""
 
 
 @dataclass
@@ -70,8 +71,9 @@ def collector() -> Iterator[Collector]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             request = ExportTraceServiceRequest.FromString(body)
             for resource in request.resource_spans:
+                service = next(a.value.string_value for a in resource.resource.attributes if a.key == "service.name")
                 for scope in resource.scope_spans:
-                    made.spans += [_span(s) for s in scope.spans]
+                    made.spans += [_span(s, service) for s in scope.spans]
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -88,7 +90,7 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
-def _span(span: Any) -> SentSpan:
+def _span(span: Any, service: str) -> SentSpan:
     attributes = {a.key: _value(a.value) for a in span.attributes}
     return SentSpan(
         span.name,
@@ -97,6 +99,7 @@ def _span(span: Any) -> SentSpan:
         span.parent_span_id.hex(),
         span.status.code == 2,
         attributes,
+        service,
     )
 
 
