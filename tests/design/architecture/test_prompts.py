@@ -154,6 +154,19 @@ def test_a_prompt_of_the_function_around_is_one_of_the_inner_function_that_sends
     assert {str(p.place) for found in made.prompts.values() for p in found if p.symbol == "m.plan.one"} == {"m.py:5"}
 
 
+def test_parts_of_a_prompt_and_what_a_user_asks_beside_it_are_no_prompts_of_their_own(tmp_path: Path) -> None:
+    source = (
+        "import openai\n\n\ndef ask(question, context):\n"
+        '    section = f"Use this knowledge where it helps to answer the question: {context}"\n'
+        f'    system_prompt = f"{_LONG} {{section}}"\n'
+        '    user_message = f"The latest message of the customer, to be answered now: {question}"\n'
+        '    messages = [{"role": "system", "content": system_prompt}, {"role": "user", "content": user_message}]\n'
+        '    return openai.chat.completions.create(model="m", messages=messages)\n'
+    )
+
+    assert [p.name for p in _prompts(tmp_path, {"m.py": source})] == ["system_prompt"]
+
+
 def test_what_is_told_in_place_of_an_answer_is_no_prompt(tmp_path: Path) -> None:
     source = _sender("", "context").replace(
         "    return", '    if not context:\n        return "Sorry, I cannot answer that today."\n    return'

@@ -83,7 +83,21 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
                 if not any(p.text == found.text for p in out):
                     for sender in _senders_of(one, component, calls, code):
                         note(sender, found, shared_keys)
-    return sorted(out, key=lambda p: (p.symbol, _is_asked(p.name), -len(p.text)))
+    return sorted(_tasks(out), key=lambda p: (p.symbol, _is_asked(p.name), -len(p.text)))
+
+
+def _tasks(prompts: list[Prompt]) -> list[Prompt]:
+    """Leave out parts of other prompts of a function, and what a user asks beside the task that a function sets."""
+    out = []
+    for prompt in prompts:
+        others = [p for p in prompts if p is not prompt and p.symbol == prompt.symbol]
+        is_part = bool(prompt.name) and any(prompt.name in p.fields for p in others)
+        # A constant is the application's own text: `QUERY_PLAN_PROMPT`.
+        is_asked = _is_asked(prompt.name) and not prompt.name.isupper()
+        is_beside = is_asked and any(not _is_asked(p.name) and len(p.text) >= MIN_TASK for p in others)
+        if not is_part and not is_beside:
+            out.append(prompt)
+    return out
 
 
 #: Names of what a user asks, beside the task that the application sets.
