@@ -200,3 +200,16 @@ def test_files_of_strangers_are_read_as_data(tmp_path: Path) -> None:
     assert [p for p in ("bytes.txt", "link.txt", "pipe.txt", "large.txt") if files.text(p) is not None] == []
     assert files.entries("broken.json") == files.entries("broken.toml") == files.entries("deep.json") == {}
     assert not (tmp_path / "made").exists()
+
+
+def test_a_value_of_the_settings_is_no_task_where_a_template_of_the_code_takes_it_in(tmp_path: Path) -> None:
+    settings = f"style: |\n  {_TEXT}\n  {_TEXT}\n"
+    head = (
+        "import yaml\nSETTINGS = yaml.safe_load(open('settings.yaml'))\n"
+        "TASK = 'Write the mail anew, and keep what it says. {style} {draft}'"
+    )
+    code = _asking(head, "TASK.format(style=SETTINGS['style'], draft=question)")
+
+    found = _found(tmp_path, {"settings.yaml": settings, "m.py": code})
+
+    assert found[0].text.startswith("Write the mail anew")

@@ -83,7 +83,11 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
                 if not any(p.text == found.text for p in out):
                     for sender in _senders_of(one, component, calls, code):
                         note(sender, found, shared_keys)
-    return sorted(_tasks(out), key=lambda p: (p.symbol, _is_asked(p.name), -len(p.text)))
+    out = _tasks(out)
+    templates = {p.symbol for p in out if p.fields and p.place.path.endswith(".py")}
+    return sorted(
+        out, key=lambda p: (p.symbol, p.symbol in templates and _is_setting(p), _is_asked(p.name), -len(p.text))
+    )
 
 
 def _tasks(prompts: list[Prompt]) -> list[Prompt]:
@@ -98,6 +102,11 @@ def _tasks(prompts: list[Prompt]) -> list[Prompt]:
         if not is_part and not is_beside:
             out.append(prompt)
     return out
+
+
+def _is_setting(prompt: Prompt) -> bool:
+    """Return whether a text is a plain value outside the code: beside a template of the code it is what fills that."""
+    return not prompt.fields and not prompt.place.path.endswith(".py")
 
 
 #: Names of what a user asks, beside the task that the application sets.

@@ -170,11 +170,19 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
     for place in metric.prompts:
         if not any(k.path == place.path and k.line - 1 <= place.line <= max(k.end, k.line) for k in known):
             return f"the text at {place} is sent to no model"
+    if all(_says_nothing(symbol, view) for symbol in metric.symbols):
+        return "what the model said is not in the output: the function gives back whether it worked, or nothing"
     for place in metric.evidence_from:
         found = view.code.statement_at(place)
         if found is None or found[0] is None or not _is_outside(found[0], found[1], view):
             return f"the evidence at {place} does not come from a search, a tool or a data source"
     return None
+
+
+def _says_nothing(symbol: str, view: CodeView) -> bool:
+    """Return whether a function gives back constants alone, so that its output holds no word of a model."""
+    subject = view.code.subject(view.code.worker(symbol))
+    return subject is not None and all(e[0] == "k" for e in view.code.returned(subject))
 
 
 def _is_outside(subject: Subject, s: Stmt, view: CodeView) -> bool:

@@ -52,7 +52,17 @@ def checked(messages: list[dict[str, str]]) -> str:
     return text
 
 
+def sum_up(messages: list[dict[str, str]]) -> bool:
+    asked = {"role": "system", "content": "Sum the conversation up in one sentence that the next turn can begin with."}
+    summary = chat([asked, *messages])
+    if not summary:
+        return False
+    messages[:] = [{"role": "system", "content": summary}]
+    return True
+
+
 @app.post("/ask")
 def ask(question: str, messages: list[dict[str, str]]) -> list[str]:
     text = answer(question, retrieve(question))
+    sum_up(messages)
     return [text, rewrite(question, text), converse(messages), styled(messages), checked(messages)]
