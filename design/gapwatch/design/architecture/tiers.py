@@ -11,7 +11,7 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.patterns.outside_calls import model_depths
+from gapwatch.design.patterns.model_calls import model_depths
 from gapwatch.design.routes.route import Route
 
 #: Most functions of one component that are monitored as tiers of a model; those with most callers come first.

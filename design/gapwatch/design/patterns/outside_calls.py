@@ -1,4 +1,4 @@
-"""Finds calls that leave the process: models, services, databases, queues; and JSON parsing of their answers."""
+"""Finds calls that leave the process: services, databases, queues; and JSON parsing of their answers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.patterns.model_calls import CALLS, is_model_caller
 from gapwatch.design.source.ir import (
     Body,
     Expr,
@@ -133,98 +134,6 @@ def assigned_to(body: Body, name: str) -> Iterator[Expr]:
             yield iterable_of(s)
 
 
-# -- models --------------------------------------------------------------------------------------------------------
-
-_WRAPPER_NAMES = re.compile(
-    r"(^|_)(call|complete|completion|acompletion|generate|agenerate|chat|achat|invoke|ainvoke|ask|aask|query_llm|call_llm|llm"
-    r"|predict|apredict|prompt|infer|inference|respond|request|create|stream|run_prompt|send|answer|message|messages|complete_json)(_|$)",
-    re.I,
-)
-_WRAPPER_OWNER = re.compile(
-    r"llm|model|chat|gpt|claude|gemini|provider|completion|client|openai|anthropic|ollama", re.I
-)
-#: Most wrappers between a function and the model call at which the function counts as a caller of the model.
-MAX_WRAPPED = 3
-
-
-def model_depths(subject: Subject) -> dict[str, int]:
-    """Return, by function that reaches a model, the number of wrappers in between; 0 calls it directly."""
-    key = id(subject.sites)
-    cached = _DEPTHS.get("depths") if _DEPTHS.get("key") == key else None
-    if cached is None:
-        cached = _find_depths(subject)
-        _DEPTHS.update(key=key, depths=cached, keep=subject.sites)
-    assert isinstance(cached, dict)
-    return cached
-
-
-_DEPTHS: dict[str, object] = {}
-_CALLS = frozenset({"call", "construct", "cha", "protocol", "decorated", "dynamic", "property", "resume"})
-
-
-def _find_depths(subject: Subject) -> dict[str, int]:
-    depths: dict[str, int] = {}
-    kinds: dict[str, bool] = {}
-    for info in subject.program.functions:
-        one = Subject(subject.program, subject.sites, info)
-        if any(_direct(one, call) for call in one.calls):
-            depths[info.symbol] = 0
-        owner = subject.program.classes[info.owner].symbol.rpartition(".")[2] if info.owner >= 0 else ""
-        is_named = bool(_WRAPPER_NAMES.search(info.ir.name)) or info.ir.name == "__call__"
-        kinds[info.symbol] = is_named or bool(_WRAPPER_OWNER.search(owner) and not info.ir.name.startswith("__"))
-    for depth in range(1, MAX_WRAPPED + 1):
-        reached = [symbol for symbol, d in depths.items() if d == depth - 1 and kinds.get(symbol, False)]
-        for symbol in reached:
-            for edge in subject.sites.callers[symbol]:
-                if edge.kind in _CALLS and edge.src not in depths:
-                    depths[edge.src] = depth
-    return depths
-
-
-def _direct(subject: Subject, call: Expr) -> bool:
-    return subject.reach(call).capability == "llm_chat"
-
-
-def is_model_caller(subject: Subject, symbol: str) -> bool:
-    """Return whether a function calls a model itself or is a thin wrapper of one that does."""
-    depths = model_depths(subject)
-    if symbol not in depths:
-        return False
-    name = symbol.rpartition(".")[2]
-    # Through wrappers, `create` usually makes an object and calls no model: `Coder.create(...)`.
-    return depths[symbol] == 0 or (name != "create" and bool(_WRAPPER_NAMES.search(name)))
-
-
-def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
-    """Yield calls to language models: direct ones, and those through wrappers of the repository."""
-    depths = model_depths(subject)
-    for call in subject.calls:
-        reach = subject.reach(call)
-        if reach.capability == "llm_chat":
-            yield subject.hit(
-                "calls_llm", call_line(call), call_line(call), "direct", reach.dotted, 0.95 * reach.confidence
-            )
-            continue
-        for edge in subject.inside(call):
-            depth = depths.get(edge.dst)
-            if (
-                depth is not None
-                and edge.kind in _CALLS
-                and edge.dst != subject.symbol
-                and is_model_caller(subject, edge.dst)
-            ):
-                evidence = f"{callee_text(call)} reaches a model through {edge.dst} ({depth + 1} calls away)"
-                yield subject.hit(
-                    "calls_llm",
-                    call_line(call),
-                    call_line(call),
-                    f"wrapped:{depth + 1}",
-                    evidence,
-                    max(0.6, 0.9 - 0.1 * depth),
-                )
-                break
-
-
 # -- services ------------------------------------------------------------------------------------------------------
 
 _CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$)|api|client|url|call", re.I)
@@ -245,7 +154,7 @@ def find_services(subject: Subject) -> Iterator[PatternHit]:
             )
             continue
         for edge in subject.sites.inside_of(subject.symbol, call):
-            if edge.kind not in _CALLS or edge.dst == subject.symbol:
+            if edge.kind not in CALLS or edge.dst == subject.symbol:
                 continue
             if _is_http_wrapper(subject, edge.dst):
                 evidence = f"{callee_text(call)} sends a request through {edge.dst}"

@@ -9,7 +9,8 @@ from gapwatch.design.patterns.caches import find_caches
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.failures import find_handlers, find_retries
 from gapwatch.design.patterns.hit import PATTERNS, PatternHit, Subject
-from gapwatch.design.patterns.outside_calls import find_json, find_model_calls, find_queues, find_services, find_writes
+from gapwatch.design.patterns.model_calls import find_model_calls
+from gapwatch.design.patterns.outside_calls import find_json, find_queues, find_services, find_writes
 from gapwatch.design.patterns.streams import find_streams
 from gapwatch.design.source.program import Program
 

@@ -17,7 +17,8 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.patterns.outside_calls import assigned_to, model_depths
+from gapwatch.design.patterns.model_calls import model_depths
+from gapwatch.design.patterns.outside_calls import assigned_to
 from gapwatch.design.source.ir import (
     Body,
     Expr,

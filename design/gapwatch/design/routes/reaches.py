@@ -6,7 +6,7 @@ import re
 
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, text_of
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.patterns.outside_calls import model_depths
+from gapwatch.design.patterns.model_calls import model_depths
 from gapwatch.design.source.ir import Expr, call_line, is_call, targets_of, value_of
 from gapwatch.design.source.program import last_name, statements
 
