@@ -207,3 +207,31 @@ def test_generators_and_coroutines_are_recorded_whole(tmp_path: Path) -> None:
     assert [s.attributes["stream_outcome"] for s in found.named("give")] == ["completed", "aborted"]
     assert found.named("give_async")[0].attributes["output.value"] == "cd"
     assert found.named("wait")[0].attributes["output.value"] == "2"
+
+
+def test_a_module_with_the_name_of_its_package_is_not_taken_for_the_package(tmp_path: Path) -> None:
+    files = {
+        "src/agents/__init__.py": "from agents.agents import ask\n",
+        "src/agents/agents.py": "from agents.one import ask\n",
+        "src/agents/one.py": "from agents.two import word\n\n\ndef ask(q):\n    return word(q)\n",
+        "src/agents/two.py": "def word(q):\n    return q\n",
+    }
+    write_tree(tmp_path, files)
+    plan = PlannedSpan("c", "ask", "chain", "src/agents/one.py", "agents.one.ask", MarkedFunction("ask", 4))
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [plan]).text)
+    subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
+
+    found = _run("import sys\nsys.path.insert(0, 'src')\nfrom agents import ask\nassert ask(1) == 1\n", tmp_path)
+
+    assert (tmp_path / "src/agents/span_recording.py").exists()
+    assert [s.name for s in found.spans] == ["ask"]
+
+
+def test_a_file_that_imports_nothing_gets_the_import_by_which_others_import_it(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path,
+        {"src/web/llm/one.py": "def ask(q):\n    return q\n", "src/web/main.py": "from web.llm.one import ask\n"},
+    )
+    plan = PlannedSpan("c", "ask", "chain", "src/web/llm/one.py", "web.llm.one.ask", MarkedFunction("ask", 1))
+
+    assert "+from web import span_recording" in make_patch(tmp_path, [plan]).text
