@@ -228,3 +228,54 @@ def write_summary(topic):
     evidence = [line for e in made.architecture.edges for line in e.evidence]
     assert any("ModelClient.complete" in line for line in evidence)
     assert not any("today" in line for line in evidence)
+
+
+def test_a_way_in_without_work_or_that_hands_on_to_another_belongs_to_the_way_in_of_its_file(tmp_path: Path) -> None:
+    service = """
+from client import ModelClient
+from fastapi import FastAPI
+
+app = FastAPI()
+client = ModelClient()
+
+
+@app.post("/ask")
+def ask(question: str):
+    return client.complete(f"Answer {question} in one sentence.")
+
+
+@app.post("/ask-json")
+def ask_json(body: dict):
+    return ask(body["question"])
+
+
+@app.get("/")
+def greet():
+    return {"status": "up"}
+"""
+    made = _made(tmp_path, {"client.py": CLIENT, "service.py": service})
+
+    assert {"ask", "ask_json", "greet"} in _held(made).values()
+
+
+def test_a_class_that_one_class_of_its_file_calls_is_a_part_of_it(tmp_path: Path) -> None:
+    index = """
+import sqlite3
+from client import ModelClient
+
+
+class IndexReader:
+    def read(self, words):
+        return sqlite3.connect("index.db").execute("select text from parts where word in (?)", words).fetchall()
+
+
+class Index:
+    def __init__(self):
+        self.reader, self.client = IndexReader(), ModelClient()
+
+    def answer(self, question):
+        return self.client.complete(f"Answer {question} from {self.reader.read(question.split())}.")
+"""
+    made = _made(tmp_path, {"client.py": CLIENT, "index.py": index})
+
+    assert {"__init__", "answer", "read"} in _held(made).values()

@@ -68,6 +68,8 @@ class CodeGroups:
         self._join_by_file()
         self._join_helpers()
         self._join_parts()
+        self._join_inner_classes()
+        self._join_plain_ways_in()
         self._join_leftovers()
         groups: dict[str, list[Unit]] = defaultdict(list)
         for key in sorted(self._units):
@@ -207,12 +209,46 @@ class CodeGroups:
                 inside = {k for k in callers if self._units[k].path == unit.path}
                 if unit.name.startswith("_") and len(callers) == 1 and inside:
                     self._join((key, *inside))
+                elif self._is_way_in(unit) and (same := self._other_ways_in(unit)):
+                    self._join((key, *same))
                 elif self._is_way_in(unit) and _asks_somehow(unit):
                     passed = [
                         k for k in self._called[key] if self._units[k].path == unit.path and not self._units[k].is_class
                     ]
                     if len(passed) == 1 and not self._is_way_in(self._units[passed[0]]):
                         self._join((key, passed[0]))
+
+    def _join_inner_classes(self) -> None:
+        """Join classes that only one group calls, of the same file, with it; never one that asks a model itself."""
+        for key in sorted(self._units):
+            unit = self._units[key]
+            if not unit.is_class or unit.is_asking or unit.agent or unit.is_data:
+                continue
+            callers = {k for k in self._calling[key] if self._find(k) != self._find(key)}
+            roots = {self._find(k) for k in callers}
+            if len(roots) == 1 and all(self._units[k].path == unit.path for k in callers):
+                self._join((key, *roots))
+
+    def _join_plain_ways_in(self) -> None:
+        """Join a way in without any work (a greeting, a redirect) with the only other group of ways in of its file."""
+        for units in self._by_path().values():
+            ways = [u for u in units if self._is_way_in(u)]
+            plain = {self._find(u.key) for u in ways if not _asks_somehow(u)}
+            plain = {
+                root
+                for root in plain
+                if len(self._held[root]) <= _FEW and not any(u.jobs or u.hits for u in self._held[root])
+            }
+            others = {self._find(u.key) for u in ways} - plain
+            if plain and len(others) == 1:
+                self._join((*plain, *others))
+
+    def _other_ways_in(self, unit: Unit) -> list[str]:
+        """Return the way in of the same file that a way in calls, where it is the only one."""
+        found = [
+            k for k in self._called[unit.key] if self._units[k].path == unit.path and self._is_way_in(self._units[k])
+        ]
+        return found if len(found) == 1 else []
 
     def _owner_of(self, members: list[Unit]) -> str | None:
         """Return the root of the group that a group of helpers belongs to, or None."""
