@@ -59,6 +59,7 @@ class ClaimedCode:
         self._subjects: dict[str, Subject | None] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._function_at: dict[tuple[str, int], str | None] = {}
+        self._missing: dict[str, str | None] = {}
 
     def subject(self, symbol: str) -> Subject | None:
         """Return a function by its symbol, or None."""
@@ -194,14 +195,15 @@ class ClaimedCode:
 
     def returned(self, subject: Subject) -> list[Expr]:
         """Return what a function gives back: values of `return` and `yield`."""
-        out = [value for s in subject.statements if s[0] == "return" and (value := value_of(s)) is not None]
-        for s in subject.statements:
-            for e in own_expressions(s):
-                out += [operand_of(i) for i in walk(e) if i[0] in ("y", "Y") and operand_of(i) is not None]
-        return [e for e in out if e != ("k", None)]
+        return subject.returned
 
     def why_never_missing(self, symbol: str) -> str | None:
         """Return why the output of a function cannot be missing, or is missing by design; None where it can be."""
+        if symbol not in self._missing:
+            self._missing[symbol] = self._why_never_missing(symbol)
+        return self._missing[symbol]
+
+    def _why_never_missing(self, symbol: str) -> str | None:
         subject = self.subject(self.worker(symbol))
         if subject is None:
             return None

@@ -46,6 +46,8 @@ class CodeGroups:
         self._material = material
         self._root = {key: key for key in self._units}
         self._held = {key: [unit] for key, unit in sorted(self._units.items())}
+        self._free: dict[str, bool] = {}
+        self._helpers: dict[str, tuple[int, bool]] = {}
         self._symbols = {s.id: s for s in material.graph.symbols}
         self._unit_of = {symbol: unit.key for unit in units for symbol in unit.symbols}
         self._called: dict[str, dict[str, list[CallEdge]]] = defaultdict(lambda: defaultdict(list))
@@ -173,6 +175,11 @@ class CodeGroups:
 
     def _is_free(self, unit: Unit) -> bool:
         """Return whether a unit works for others: a function without a job, or one that only parses."""
+        if unit.key not in self._free:
+            self._free[unit.key] = self._works_for_others(unit)
+        return self._free[unit.key]
+
+    def _works_for_others(self, unit: Unit) -> bool:
         if unit.agent or self._is_way_in(unit) or unit.is_module:
             return False
         return not unit.is_asking and unit.job in ("", "parse", "flow", "cache") and not self._has_work(unit)
@@ -194,7 +201,13 @@ class CodeGroups:
                 return
 
     def _is_helper(self, root: str) -> bool:
-        return all(self._is_free(unit) for unit in self._held[root])
+        held = self._held[root]
+        seen, is_helper = self._helpers.get(root, (0, True))
+        # A group only grows, at its end.
+        if is_helper and seen < len(held):
+            is_helper = all(self._is_free(unit) for unit in held[seen:])
+        self._helpers[root] = len(held), is_helper
+        return is_helper
 
     def _join_parts(self) -> None:
         """Join private functions with the only group that calls them, and ways in with what they pass on to."""
@@ -276,7 +289,8 @@ class CodeGroups:
                 u for u in units if self._is_free(u) or (u.is_class and not u.hits and not u.jobs and not u.is_data)
             ]
             keys = {u.key for u in plain}
-            free = [u for u in plain if all(o.key in keys for o in self._held[self._find(u.key)])]
+            whole = {r for r in {self._find(u.key) for u in plain} if all(o.key in keys for o in self._held[r])}
+            free = [u for u in plain if self._find(u.key) in whole]
             self._join(u.key for u in free)
             roots = {self._find(u.key) for u in units if not u.is_module and (not u.is_class or self._has_work(u))}
             if free and len(roots) == 2 and self._find(free[0].key) in roots:

@@ -134,6 +134,7 @@ class _File:
     ) -> None:
         self.path, self.lines, self.spans, self.made = path, lines, spans, made
         self.functions = dict(_functions(tree))
+        self._statements: dict[str, dict[int, ast.stmt]] = {}
 
     def insertions(self) -> list[Insertion]:
         out: list[Insertion] = []
@@ -159,7 +160,9 @@ class _File:
         function = self.functions.get(marked.name)
         for mark in marked.marks:
             place = f"{self.path}:{mark.line}"
-            statement = _statement_at(function, mark.line) if function is not None else None
+            if function is not None and marked.name not in self._statements:
+                self._statements[marked.name] = _by_line(function)
+            statement = self._statements[marked.name].get(mark.line) if function is not None else None
             if statement is None or self.lines[statement.lineno - 1][: statement.col_offset].strip():
                 self.made.left_out.append((place, f"no statement of its own stands there, for {mark.field}"))
                 continue
@@ -202,16 +205,16 @@ def _literal(value: str | int | None) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def _statement_at(function: ast.AST, line: int) -> ast.stmt | None:
-    """Return the innermost statement that holds a line; one with a block only where it begins there."""
-    found: ast.stmt | None = None
+def _by_line(function: ast.AST) -> dict[int, ast.stmt]:
+    """Return the innermost statement that holds each line; one with a block only where it begins there."""
+    found: dict[int, ast.stmt] = {}
     for node in ast.walk(function):
-        if isinstance(node, ast.stmt) and node is not function and node.lineno <= line <= (node.end_lineno or 0):
-            if isinstance(node, _COMPOUND) and node.lineno != line:
-                continue
-            if found is None or node.lineno > found.lineno:
-                found = node
-    return None if isinstance(found, _FUNCTIONS) else found
+        if isinstance(node, ast.stmt) and node is not function:
+            last = node.lineno if isinstance(node, _COMPOUND) else node.end_lineno or 0
+            for line in range(node.lineno, last + 1):
+                if line not in found or node.lineno > found[line].lineno:
+                    found[line] = node
+    return {line: node for line, node in found.items() if not isinstance(node, _FUNCTIONS)}
 
 
 def _assigned(statement: ast.stmt) -> str | None:

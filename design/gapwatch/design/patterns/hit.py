@@ -15,6 +15,7 @@ from gapwatch.design.source.ir import (
     call_line,
     is_call,
     keywords_of,
+    operand_of,
     positional_of,
     targets_of,
     value_of,
@@ -87,6 +88,15 @@ class Subject:
     def statements(self) -> list[Stmt]:
         """Every statement of the function, blocks included."""
         return list(statements(self.info.ir.body))
+
+    @functools.cached_property
+    def returned(self) -> list[Expr]:
+        """What the function gives back: values of `return` and `yield`."""
+        out = [value for s in self.statements if s[0] == "return" and (value := value_of(s)) is not None]
+        for s in self.statements:
+            for e in own_expressions(s):
+                out += [operand_of(i) for i in walk(e) if i[0] in ("y", "Y") and operand_of(i) is not None]
+        return [e for e in out if e != ("k", None)]
 
     @functools.cached_property
     def calls(self) -> list[Expr]:
