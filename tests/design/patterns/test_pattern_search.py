@@ -31,6 +31,7 @@ FIRES: dict[str, tuple[str, str]] = {
     "untyped client": ("calls_llm:direct", "def f(client): return client.chat.completions.create(model='x')\n"),
     "model address": ("calls_llm:direct", "import httpx\ndef f(b): return httpx.post(f'{b}/v1/chat/completions')\n"),
     "address given by the caller": ("calls_llm:direct", "import requests\nfrom urllib.parse import urljoin\ndef post(url, payload): return requests.post(url, json=payload)\ndef f(b, p): return post(urljoin(b, 'api/chat'), {'model': 'x', 'messages': p})\n"),
+    "agent of an annotated maker": ("calls_llm:direct", "from llama_index.agent.openai import OpenAIAgent\nasync def made(tools) -> OpenAIAgent:\n    return OpenAIAgent.from_tools(tools=tools)\nasync def f(q):\n    agent = await made([])\n    return await agent.astream_chat(q)\n"),
     "chain": ("calls_llm:direct", "from langchain_openai import ChatOpenAI\ndef f(p, x):\n    return (p | ChatOpenAI()).invoke(x)\n"),
     "wrapper": ("calls_llm:wrapped:1", "import litellm\ndef complete(p): return litellm.completion(model='x')\ndef f(): complete('a')\n"),
     "wrapper in a pool": ("calls_llm:wrapped:2", "import litellm\nfrom concurrent.futures import ThreadPoolExecutor\ndef complete(p): return litellm.completion(model='x')\ndef ask(p):\n    with ThreadPoolExecutor() as pool:\n        return pool.submit(complete, p).result()\ndef f(): return ask('a')\n"),

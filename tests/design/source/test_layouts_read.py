@@ -36,6 +36,20 @@ def test_the_calls_of_a_layout_are_found(layout: dict[str, Any], tmp_path: Path)
     assert calls_between_files(root) == {*layout["edges"], *layout.get("also", [])}
 
 
+def test_a_library_that_the_project_requires_is_no_name_of_the_repository(tmp_path: Path) -> None:
+    imports = "from managed_agents.connectors import mcp\nfrom managed_agents.connectors import http\n"
+    files = {"agent.py": "import managed_agents\n", "connectors/mcp.py": imports}
+    project = '[project]\nname = "bot"\ndependencies = ["Managed-Agents==0.3.0 ; python_version > \'3.10\'"]\n'
+
+    called = own_imports(build(scan_repository(write_tree(tmp_path / "plain", files)))[0])
+    required = own_imports(
+        build(scan_repository(write_tree(tmp_path / "told", {**files, "pyproject.toml": project})))[0]
+    )
+
+    assert called.lost == ("agent.py:1: managed_agents",)
+    assert required.lost == ()
+
+
 def test_an_import_that_fits_two_files_alike_is_listed_as_lost(tmp_path: Path) -> None:
     files = {"a/__init__.py": "", "b/__init__.py": "", "a/core/__init__.py": "", "b/core/__init__.py": ""}
     files |= {"a/core/names.py": "def name(): ...\n", "b/core/names.py": "def name(): ...\n"}

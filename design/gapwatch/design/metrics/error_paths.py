@@ -64,6 +64,9 @@ _IS_ERROR = re.compile(
     r"|unknown|unsupported|exhausted|abort|reject",
     re.I,
 )
+#: Calls that look something up by its name, and those that make it.
+_READS = re.compile(r"(get|read|head|describe|fetch|retrieve|find|load)(_|$)")
+_MAKES = re.compile(r"(create|make|mkdir|makedirs|init|put|new)(_|$)")
 #: Exceptions of what is not there.
 _MISSING = re.compile(r"NotFound|DoesNotExist|NoSuch|Missing(Key|Record)", re.I)
 _WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
@@ -254,7 +257,13 @@ class ErrorPaths:
             if names <= _OF_VALUES | {"RuntimeError"} and asks & {"get_running_loop", "get_event_loop"}:
                 return "it asks whether a loop of events runs"
         calls = [c for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)]
-        if not any(self.may_leave(subject, call) for call in calls):
+        leaving = [last_name(c) for c in calls if self.may_leave(subject, c)]
+        instead = [
+            c for h in takes for x in statements(handler_body(h)) for e in own_expressions(x) for c in calls_of(e)
+        ]
+        if leaving and all(map(_READS.match, leaving)) and any(_MAKES.match(last_name(c)) for c in instead):
+            return "it makes what is not there yet"
+        if not leaving:
             return "nothing that it protects leaves the process or the files of the machine"
         return None
 

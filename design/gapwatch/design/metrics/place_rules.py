@@ -20,6 +20,9 @@ _MAKERS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__"
 #: Objects by which a node of a graph says what runs next; to make one is its work.
 _COMMANDS = frozenset({"Command", "Send"})
 
+#: Calls that leave a node of a graph by an exception, so that the graph waits for a person.
+_INTERRUPTS = frozenset({"langgraph.types.interrupt", "langgraph.errors.NodeInterrupt"})
+
 
 def _abstract(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     del metric, place
@@ -56,8 +59,6 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     if metric.claim.get("field") != "status":
         return None
     subject = view.code.subject(symbol)
-    if subject is not None and any(_asks_a_person(subject, call) for call in subject.calls):
-        return "it raises each time that a person is asked, by design"
     if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
         # The evidence is the handler itself.
         return "the handler swallows the error" if view.errors.takes_all_at(symbol, place.line) else None
@@ -66,9 +67,12 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     return None
 
 
-def _asks_a_person(subject: Subject, call: Expr) -> bool:
-    """Return whether a call interrupts a graph, which leaves the function with an exception."""
-    return last_name(call) == "interrupt" and subject.reach(call).dotted.startswith("langgraph.")
+def _interrupts(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del place
+    subject = view.code.subject(symbol) if metric.claim.get("field") == "status" else None
+    if subject is not None and any(_INTERRUPTS & set(subject.sites.named_at(symbol, c)) for c in subject.calls):
+        return "it raises each time that a person is asked, by design"
+    return None
 
 
 def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
@@ -249,6 +253,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "constructor": _constructor,
     "unused_code": _unused,
     "swallowed_status": _swallowed_status,
+    "interrupts": _interrupts,
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,
     "normal_course": _normal_course,

@@ -121,11 +121,12 @@ class ModuleIndex:
             if len(parts) == 1 or above is None or not self.modules[above].path:
                 self._by_top.setdefault(parts[-1], []).append(module.index)
 
-    def learn_root_name(self, imported: Iterable[str]) -> None:
+    def learn_root_name(self, imported: Iterable[str], required: frozenset[str] = frozenset()) -> None:
         """Find the name under which the code imports the root, if the folder has another name.
 
         Args:
             imported: Dotted names of all absolute imports, with repetitions.
+            required: First parts of the names of what is installed beside the repository; it has none of them.
         """
         imported = list(imported)
         self._unlearn_libraries(imported)
@@ -136,7 +137,7 @@ class ModuleIndex:
             self._imported.update(".".join(parts[:length]) for length in range(1, len(parts) + 1))
             if rest and (top, rest.split(".")[0]) in self.by_parts:
                 self._spelled_out.add(top)
-            if top in _STDLIB or top in self._by_top or not rest:
+            if top in _STDLIB or top in self._by_top or top in required or not rest:
                 continue
             seen[top] += 1
             fitting[top] += (rest.split(".")[0],) in self.by_parts

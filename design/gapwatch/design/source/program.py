@@ -139,7 +139,7 @@ def load_program(
             program.irs.append(ir)
             _number(program, module, ir)
             progress(module.index + 1)
-    program.index.learn_root_name(_absolute_imports(program))
+    program.index.learn_root_name(_absolute_imports(program), scan.requires)
     _spread_stars(program)
     return program
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from gapwatch.design.source.ignore import IgnoreRules
-from gapwatch.design.source.project_file import declared_packages
+from gapwatch.design.source.project_file import declared_packages, required_packages
 from gapwatch.design.source.regular_file import read_regular
 from gapwatch.scorers.errors import SourceError
 
@@ -122,8 +122,9 @@ class Scan:
         root: The folder.
         files: Sorted by path.
         skipped: Files and folders that were not read, sorted by path.
-        sha: Digest over the paths and contents of all files, and over `packages`.
+        sha: Digest over the paths and contents of all files, and over `packages` and `requires`.
         packages: Parts of the folder of each package that the project file keeps under another name.
+        requires: Names of the imports of what the project file requires.
         texts: Paths of text files and templates outside tests and examples, sorted. They are read only where code
             names them.
         unread: Number of files in languages that are not read, by language, sorted.
@@ -134,6 +135,7 @@ class Scan:
     skipped: tuple[Skipped, ...]
     sha: str
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    requires: frozenset[str] = frozenset()
     texts: tuple[str, ...] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
 
@@ -158,6 +160,9 @@ def scan_repository(root: Path) -> Scan:
     packages = declared_packages(root)
     for name, folder in packages.items():
         digest.update(f"{name} {folder}\n".encode())
+    requires = required_packages(root)
+    for name in sorted(requires):
+        digest.update(f"requires {name}\n".encode())
     skipped = (Skipped(spelled(s.path), s.reason) for s in walk.skipped)
     return Scan(
         root,
@@ -165,6 +170,7 @@ def scan_repository(root: Path) -> Scan:
         tuple(sorted(skipped, key=lambda s: (s.path, s.reason))),
         digest.hexdigest(),
         packages,
+        requires,
         tuple(sorted(walk.texts)),
         dict(sorted(walk.unread.items())),
     )

@@ -79,6 +79,13 @@ def context_of(question: str) -> str:
         return ""
 
 
+def shelf_of(name: str) -> str:
+    try:
+        return client.vector_stores.retrieve(name).id
+    except Exception:
+        return client.vector_stores.create(name=name).id
+
+
 def notes_of(question: str) -> list[str]:
     try:
         found = httpx.get("https://notes.example", params={"q": question}).raise_for_status()
@@ -97,5 +104,6 @@ def ask(question: str) -> dict[str, object]:
         "score": score_of(reply),
         "price": price_of("large"),
         "shown": shown(known),
+        "shelf": shelf_of("laws"),
         "loop": str(loop_of_this_thread()),
     }
