@@ -91,7 +91,7 @@ class Subject:
 
     @functools.cached_property
     def returned(self) -> list[Expr]:
-        """What the function gives back: values of `return` and `yield`."""
+        """Values of `return` and `yield`."""
         out = [value for s in self.statements if s[0] == "return" and (value := value_of(s)) is not None]
         for s in self.statements:
             for e in own_expressions(s):
