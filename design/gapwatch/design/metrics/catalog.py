@@ -369,9 +369,10 @@ class Catalog:
         # What a loop raises to end or go on is no error; the metrics of its agent tell how it ends.
         flow = {(loop.path, line) for loop in self.component.loops for line in loop.flow}
         swallowing = [h for h in swallowing if (h.path, h.line) not in flow]
-        # The same holds of a handler that ends a run or tells the model.
+        # The same holds of a handler that ends a run, tells the model, or answers a request.
         ends = {(e.path, e.line) for loop in self.component.loops for e in loop.exits}
-        ends |= {(h.path, h.line) for h in self._hits("tells_model_error", "tool error")}
+        told = (*self._hits("tells_model_error", "tool error"), *self._hits("fails_request", "answer"))
+        ends |= {(h.path, h.line) for h in told}
         swallowing = [h for h in swallowing if not any(path == h.path and self._handles(h, at) for path, at in ends)]
         # A handler around one parse counts what the text of the parse shows already.
         parses = self._hits("parses_json", "llm", "text", "http", "queue")
