@@ -279,3 +279,23 @@ class Index:
     made = _made(tmp_path, {"client.py": CLIENT, "index.py": index})
 
     assert {"__init__", "answer", "read"} in _held(made).values()
+
+
+def test_classes_of_one_kind_are_called_by_the_kind(tmp_path: Path) -> None:
+    one = "import httpx\n\nclass {name}SearchProvider:\n    def search(self, query):\n        return httpx.get('https://{name}.example')\n"
+    all_of_them = "\n".join(
+        one.format(name=name).replace("import httpx\n", "") for name in ("Bing", "Serper", "Tavily")
+    )
+    use = "from providers import BingSearchProvider, SerperSearchProvider, TavilySearchProvider\n" + (
+        "def answer(question):\n    found = [p().search(question) for p in\n"
+        "             (BingSearchProvider, SerperSearchProvider, TavilySearchProvider)]\n"
+        "    return ModelClient().complete(f'{question} {found}')\n"
+    )
+    files = {
+        "client.py": CLIENT,
+        "providers.py": f"import httpx\n{all_of_them}",
+        "main.py": f"from client import ModelClient\n{use}",
+    }
+    made = _made(tmp_path, files)
+
+    assert "search_providers" in {c.id for c in made.architecture.components}

@@ -28,6 +28,14 @@ _VAGUE = frozenset(
 )  # fmt: skip
 #: Ends of names that say nothing, or only that a model is asked.
 _ENDS = re.compile(r"(_(utils?|helpers?|common|llm|func|fn|impl|\d+))+$")
+#: Last words of classes that say what each of them does, and those that say it with the word before them.
+_PARTS = frozenset(
+    [
+        "embedder", "reader", "retriever", "generator", "loader", "reranker", "ranker", "chunker", "splitter", "parser",
+        "extractor", "evaluator",
+    ]
+)  # fmt: skip
+_KINDS = frozenset({"provider", "store", "engine", "processor", "client", "service", "source", "tool", "embedding"})
 _JOB_WORDS = {"store": "store", "service": "requests", "retrieval": "retrieval", "guardrail": "check", "cache": "cache"}
 
 
@@ -43,7 +51,10 @@ def identifier_of(group: list[Unit], main: Unit, used: set[str], is_way_in: bool
     place = _told(snake(_place(main.path)))
     own = _told(snake(main.agent or main.name))
     alone = len([u for u in group if not u.is_module]) == 1
-    if main.is_class or main.agent:
+    shared = _shared_end(main, group) if main.is_class else ""
+    if shared:
+        names = [shared, own, f"{place}_{own}"]
+    elif main.is_class or main.agent:
         names = [own, f"{place}_{own}"]
     elif is_way_in:
         names = [own if own.endswith("endpoint") else f"{own}_endpoint", f"{place}_{own}_endpoint"]
@@ -65,6 +76,19 @@ def identifier_of(group: list[Unit], main: Unit, used: set[str], is_way_in: bool
             used.add(told)
             return told
     return unique(own or "code", used)
+
+
+def _shared_end(main: Unit, group: list[Unit]) -> str:
+    """Return the words with which the names of several classes end, the main one's among them: `search_providers`."""
+    words = [snake(u.name).split("_") for u in group if u.is_class]
+    own = snake(main.name).split("_")
+    for length in range(len(own) - 1, 0, -1):
+        end = own[-length:]
+        alike = [w for w in words if w[-length:] == end]
+        is_told = end[-1] in _PARTS or (length > 1 and end[-1] in _KINDS)
+        if is_told and (len(alike) > 2 or (len(alike) == 2 and len(words) == 2)):
+            return "_".join(end) + "s"
+    return ""
 
 
 def _told(name: str) -> str:
