@@ -56,12 +56,16 @@ class Store(ABC):
     @abstractmethod
     def keep(self, text): ...
 
+    def size_of(self, text):
+        return httpx.get("https://sizes.example", params=text).raise_for_status()
+
 class First(Store):
     def keep(self, text):
         httpx.post("https://first.example", json=text).raise_for_status()
 
 class Second(Store):
     def keep(self, text):
+        self.size_of(text)
         httpx.post("https://second.example", json=text).raise_for_status()
 
 STORES = {"first": First}
@@ -122,6 +126,7 @@ def test_a_class_that_no_code_names_has_no_metric_beside_one_that_is_made(tmp_pa
 
     assert "app.stores.First.keep" in measured
     assert "app.stores.Second.keep" not in measured
+    assert "app.stores.Store.size_of" not in measured
 
 
 def test_a_program_that_runs_by_hand_is_no_way_in_because_another_has_a_main_too(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
         by_name.setdefault(cls.ir.name, []).extend(
             f"{cls.symbol}.{name}" for name in ("__init__", "__post_init__", "__call__", "__enter__", "__aenter__")
         )
-        if cls.outside:
+        if set(cls.outside) - _NO_LIBRARY:
             # The library calls the methods of its subclasses.
             roots.update(methods.get(cls.number, ()))
     mentioned: set[str] = set()
@@ -193,6 +193,8 @@ def _handing_back(program: Program) -> Iterator[int]:
                 yield info.parent
 
 
+#: Bases that call nothing.
+_NO_LIBRARY = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", "typing_extensions.Protocol", "object"})
 #: Calls that find a class without its name.
 _FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "entry_points", "import_string"})
 
@@ -214,7 +216,7 @@ def _unmade(program: Program, tags: set[str]) -> set[str]:
             named.update(_lasts(e))
     if named & _FINDS_CLASSES:
         return set()
-    used = {c.number for c in program.classes if c.ir.name in named or c.ir.decorators or c.outside}
+    used = {c.number for c in program.classes if c.ir.name in named or c.ir.decorators or set(c.outside) - _NO_LIBRARY}
     # A class is of use where one that is made of it is.
     frontier = list(used)
     while frontier:
