@@ -79,7 +79,7 @@ _OF_THE_PROCESS = frozenset(
         "textwrap", "itertools", "functools", "operator", "dataclasses", "enum", "types", "logging",
         "traceback", "warnings", "sys", "time", "html", "csv", "struct", "pickle", "pydantic", "random",
         "statistics", "threading", "contextlib", "asyncio", "concurrent", "jinja2", "loguru", "numpy", "pandas",
-        "tiktoken", "langdetect",
+        "tiktoken", "langdetect", "aiofiles", "shutil", "tempfile", "structlog", "fastlogging", "logbook", "rich",
     ]
 )  # fmt: skip
 #: Methods of values and logs, whatever the value is.
@@ -105,6 +105,8 @@ _ON_VALUES = frozenset(
 )  # fmt: skip
 
 
+#: Methods that close or remove what the work is done with, whatever it is.
+_ON_ENDS = frozenset(["close", "aclose", "unlink", "cleanup", "shutdown", "terminate", "flush"])
 #: Those that results of libraries have too.
 _OF_RESULTS = frozenset(
     [
@@ -285,6 +287,8 @@ class ErrorPaths:
             call: The call.
             depth: Number of calls followed so far.
         """
+        if last_name(call) in _ON_ENDS:
+            return False
         reach = subject.reach(call)
         if reach.capability is not None and reach.capability not in PLUMBING:
             return True

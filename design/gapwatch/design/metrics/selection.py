@@ -57,7 +57,6 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("error_rate", 4),
     ("service_errors", 4),
     ("model_latency", 3.5),
-    ("rows_written", 3),
     ("write_errors", 3),
     ("embedding_errors", 3),
     ("queue_wait_seconds", 3),
@@ -69,6 +68,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("retry_count", 2),
     ("retrieval_latency", 1.5),
     ("tokens_per_call", 1.5),
+    ("rows_written", -2),
     ("tier_mix", -2),
 )
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.

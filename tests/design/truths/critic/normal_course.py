@@ -72,6 +72,19 @@ def shown(reply: Any) -> str:
         return repr(reply)
 
 
+def pages_of(question: str) -> list[str]:
+    stream = httpx.Client(base_url="https://pages.example")
+    found = stream.get("/", params={"q": question}).text
+    copy = CACHE / "copy.txt"
+    copy.write_text(found)
+    try:
+        stream.close()
+        copy.unlink()
+    except Exception as err:
+        print(err)
+    return found.splitlines()
+
+
 def context_of(question: str) -> str:
     try:
         return httpx.get("https://search.example", params={"q": question}).raise_for_status().text
@@ -105,5 +118,6 @@ def ask(question: str) -> dict[str, object]:
         "price": price_of("large"),
         "shown": shown(known),
         "shelf": shelf_of("laws"),
+        "pages": pages_of(question),
         "loop": str(loop_of_this_thread()),
     }
