@@ -57,10 +57,14 @@ def named_prices(scan: Scan) -> list[ModelPrice]:
     if not known:
         return []
     named = {m.decode() for f in scan.files if not f.tags for m in _LITERAL.findall(f.source)}
+    of_providers: dict[str, list[dict[str, Any]]] = {}
+    for name, entry in known.items():
+        if "/" in name:
+            of_providers.setdefault(name.rpartition("/")[2], []).append(entry)
     found = []
-    for model in sorted(named):
-        listed = known.get(model) or _by_provider(model, known)
-        if listed is None or not _VERSION.search(model) or listed.get("mode") not in _MODES:
+    for model in sorted(name for name in named if _VERSION.search(name)):
+        listed = known.get(model) or _of_one_price(of_providers.get(model, []))
+        if listed is None or listed.get("mode") not in _MODES:
             continue
         if price := listed.get("input_cost_per_token"):
             output = listed.get("output_cost_per_token") or 0.0
@@ -68,9 +72,8 @@ def named_prices(scan: Scan) -> list[ModelPrice]:
     return found[:_MOST]
 
 
-def _by_provider(model: str, known: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the entry of a model that is listed behind the names of its providers alone, if all ask one price."""
-    found = [entry for name, entry in known.items() if name.endswith(f"/{model}")]
+def _of_one_price(found: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the first entry of a model that is listed behind the names of its providers, if all ask one price."""
     prices = {(entry.get("input_cost_per_token"), entry.get("output_cost_per_token")) for entry in found}
     return found[0] if len(prices) == 1 else None
 
