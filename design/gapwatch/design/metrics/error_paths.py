@@ -185,6 +185,15 @@ class ErrorPaths:
             if s[0] == "try" and line_of(s) == line
         )
 
+    def passes_on_values(self, symbol: str, line: int) -> bool:
+        """Return whether the `try` that begins at a line passes on wrong values alone: input, names, forms of texts."""
+        subject = self.code.subject(symbol)
+        for s in subject.statements if subject is not None else ():
+            if s[0] == "try" and line_of(s) == line:
+                raising = [h for h in handlers_of(s) if self.raises(subject, handler_body(h))]  # type: ignore[arg-type]
+                return bool(raising) and all(_kinds_of(h) and _is_of_values(_kinds_of(h)) for h in raising)
+        return False
+
     def is_swallowed(self, symbol: str, line: int | None, depth: int = 0) -> bool:
         """Return whether an error of the code at a line never leaves its function.
 

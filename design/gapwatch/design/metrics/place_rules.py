@@ -61,6 +61,8 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     subject = view.code.subject(symbol)
     if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
         # The evidence is the handler itself.
+        if view.errors.passes_on_values(symbol, place.line):
+            return "the handler passes on wrong values alone, such as input that is refused"
         return "the handler swallows the error" if view.errors.takes_all_at(symbol, place.line) else None
     if view.errors.is_swallowed(symbol, place.line):
         return "a handler inside the span takes the error, so the status is never error"
