@@ -10,6 +10,7 @@ from typing import Any
 
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.upkeep.retention import expire_step, moment_before
+from gapwatch.streams.alerting.incidents.wording import span_text
 
 log = logging.getLogger("gapwatch.run")
 
@@ -40,5 +41,6 @@ async def expire(store: Store, keep: timedelta, on_store_thread: Callable[..., A
             await asyncio.sleep(_PAUSE * (loop.time() - began))
             began = loop.time()
         if records:
-            log.info("retention: deleted the rows of %d records that were stored more than %s ago", records, keep)
+            age = span_text(round(keep.total_seconds()))
+            log.info("retention: deleted the rows of %d records that were stored more than %s ago", records, age)
         await asyncio.sleep(min(LOOK_SECONDS, _LOOK_SHARE * keep.total_seconds()))
