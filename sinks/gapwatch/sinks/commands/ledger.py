@@ -77,7 +77,8 @@ def _print_balance(balance: Balance) -> None:
         sys.stdout.write("\n")
     for lane, times in balance.repeated.items():
         if times:
-            sys.stdout.write(f"{times} records of lane {shown(lane)} repeat a trace id; each was scored\n")
+            records = "1 record of lane {} repeats" if times == 1 else f"{times:,} records of lane {{}} repeat"
+            sys.stdout.write(f"{records.format(shown(lane))} a trace id that is still stored; each was scored\n")
     for one in balance.sources:
         for n, text in ((one.ahead, "half an hour or more ahead of"), (one.behind, "two hours or more behind")):
             if n:

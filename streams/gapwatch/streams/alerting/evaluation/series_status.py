@@ -115,7 +115,7 @@ def _fleet_states(
     s = fleet.state
     evidence = evidence_by_side(fleet).bad
     # What only counts units moves no phase, so it is not shown as evidence either.
-    evidence = np.where(is_carried(evidence, risen_units(fleet, 1)) | (s["phase"] >= Phase.TICKET), evidence, 0.0)
+    evidence = np.where(is_carried(evidence, risen_units(fleet, 1)) | (s["phase"] >= Phase.SUSPECT), evidence, 0.0)
     book = HourBook()
     ticks = zip(s["last_bucket"].tolist(), rules, strict=True)
     has_baseline = fleet.has_baseline(
