@@ -125,7 +125,7 @@ def _head(design: Design) -> Iterator[Block]:
 def _numbers(design: Design) -> Iterator[Block]:
     s = summary(design)
     confidence = f"confidence {s['overall_confidence']:g}, lowest {s['lowest_confidence']:g}"
-    metrics = f"{s['judges']} judges designed, {s['metrics_dropped']} metrics rejected"
+    metrics = f"{s['judges']} judge{'s' * (s['judges'] != 1)} designed, {s['metrics_dropped']} metrics rejected"
     first = f"the first {s['spans_first']} serve {s['metrics_of_first']} metrics"
     calls = f"of {s['call_sites']:,} in {s['files']:,} files, {s['lines']:,} lines"
     tiles = (
