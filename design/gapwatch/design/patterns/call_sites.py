@@ -110,6 +110,8 @@ class CallSites:
         calls_within: Calls and their names by number of the function, filled by the first detector that asks.
         reached: Capabilities within a few calls by function, filled by the first detector that asks.
         reached_by_call: A call and the capabilities that it reaches, by `id` of the call.
+        http_wrappers: Whether a function sends a request to an address that it is given, by function.
+        queues_with_both_ends: Whether the repository fills a queue and takes from it, by the queue's name.
     """
 
     graph: CallGraph
@@ -125,6 +127,9 @@ class CallSites:
     reached: dict[str, frozenset[str]] = field(default_factory=dict)
     #: A call and the capabilities that it reaches, by `id` of the call.
     reached_by_call: dict[int, tuple[Expr, frozenset[str]]] = field(default_factory=dict)
+    #: Filled by the first detector that asks, as above.
+    http_wrappers: dict[str, bool] = field(default_factory=dict)
+    queues_with_both_ends: dict[str, bool] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _reached: dict[int, tuple[Expr, Reach]] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)

@@ -166,14 +166,10 @@ def _is_http_wrapper(subject: Subject, symbol: str) -> bool:
     name = symbol.rpartition(".")[2]
     if not _CLIENT.search(name):
         return False
-    key = (id(subject.sites), symbol)
-    if key not in _WRAPPERS:
-        _WRAPPERS.clear() if len(_WRAPPERS) > 50_000 else None
-        _WRAPPERS[key] = _sends_its_own_url(subject, symbol)
-    return _WRAPPERS[key]
-
-
-_WRAPPERS: dict[tuple[int, str], bool] = {}
+    wrappers = subject.sites.http_wrappers
+    if symbol not in wrappers:
+        wrappers[symbol] = _sends_its_own_url(subject, symbol)
+    return wrappers[symbol]
 
 
 def _sends_its_own_url(subject: Subject, symbol: str) -> bool:
@@ -299,11 +295,8 @@ def find_queues(subject: Subject) -> Iterator[PatternHit]:
 def _has_both_ends(subject: Subject, dotted: str) -> bool:
     """Return whether the repository also takes from the queue; a queue that only fills carries no work."""
     base = dotted.rpartition(".")[0]
-    key = (id(subject.sites.graph), base)
-    if key not in _ENDS:
+    queues = subject.sites.queues_with_both_ends
+    if base not in queues:
         ends = {e.dotted.rpartition(".")[2] for e in subject.sites.graph.externals if e.dotted.startswith(f"{base}.")}
-        _ENDS[key] = bool(ends & {"put", "put_nowait"}) and bool(ends & {"get", "get_nowait"})
-    return _ENDS[key]
-
-
-_ENDS: dict[tuple[int, str], bool] = {}
+        queues[base] = bool(ends & {"put", "put_nowait"}) and bool(ends & {"get", "get_nowait"})
+    return queues[base]
