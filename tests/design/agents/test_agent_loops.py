@@ -164,6 +164,59 @@ builder.add_conditional_edges("think", pending, {"tools": "tools", "done": END})
 graph = builder.compile()
 """
 
+CHOOSES_NOTHING = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, StateGraph
+
+model = ChatOpenAI(model="gpt-4o")
+
+
+def think(state):
+    return {"messages": [model.invoke(state["messages"])]}
+
+
+def polish(state):
+    return {"messages": [model.invoke(f"Write it in a friendly tone: {state['messages'][-1].content}")]}
+
+
+def send(state):
+    call = state["messages"][-1].tool_calls[0]
+    return {"messages": [execute_tool(call)]}
+
+
+def pending(state):
+    if state["messages"][-1].tool_calls:
+        return "polish"
+    return END
+
+
+builder = StateGraph(dict)
+builder.add_node("think", think)
+builder.add_node("polish", polish)
+builder.add_node("send", send)
+builder.set_entry_point("think")
+builder.add_conditional_edges("think", pending, {"polish": "polish", END: END})
+builder.add_edge("polish", "send")
+builder.add_edge("send", "think")
+graph = builder.compile()
+"""
+
+UNTIL_ONE_CALL = (
+    _HEAD
+    + """
+def draft(messages, tools):
+    i = 0
+    while i < 5:
+        answer = ask([*messages, *tools])
+        if len(answer.tool_calls) != 1:
+            i += 1
+            messages.append({"role": "user", "content": "Call one tool."})
+        else:
+            break
+    return answer
+"""
+)
+
 #: Name: source, kind, function that holds it, how a run ends where no line says it, {(how, line)}.
 LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a range of steps": (RANGE, "loop", "work", "limit", {("done", 17)}),
@@ -183,6 +236,8 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
         {("limit", 19), ("no_tool_call", 19), ("done", 19)},
     ),
     "a cycle of a graph with a tool node": (TOOL_NODE, "graph", "think", "", {("limit", 12), ("done", 19)}),
+    "a cycle with a node that chooses nothing": (CHOOSES_NOTHING, "graph", "think", "", {("done", 24)}),
+    "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "limit", {("done", 18)}),
 }
 
 NONE: dict[str, str] = {

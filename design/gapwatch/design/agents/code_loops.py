@@ -27,6 +27,8 @@ from gapwatch.design.source.ir import (
     iterable_of,
     keywords_of,
     line_of,
+    operands_of,
+    operators_of,
     orelse_of,
     pairs_in,
     target_of,
@@ -179,8 +181,7 @@ class _LoopReader:
             return "", ""
         found = self._causes.of([(test, False)]) or self._causes.of([(test, True)])
         causes = {cause for cause, _, _ in found}
-        is_limit = any(e[0] == "q" and self._causes.is_limit(e) for e in walk(test))
-        if is_limit:
+        if any(e[0] == "q" and (self._causes.is_limit(e) or _counts_up(e, s)) for e in walk(test)):
             return text_of(test)[:100], "limit"
         return "", next((c for c in ("done", "error", "limit") if c in causes), "done")
 
@@ -326,6 +327,15 @@ def _statuses_in(s: Stmt) -> Iterator[str]:
         is_name = value[0] == "a" and value[2].isupper()
         if _STATUS.search(name) and (is_name or (is_text(value) and constant_of(value).strip())):
             yield str(value[2]) if is_name else str(constant_of(value))
+
+
+def _counts_up(comparison: Expr, loop: Stmt) -> bool:
+    """Return whether a comparison holds a name that the loop itself counts against a number: `while i < 5: i += 1`."""
+    counted = {
+        ("n", str(name)) for x in statements(body_of(loop)) if x[0] == "aug" for name in target_names(target_of(x))
+    }
+    is_number = any(e[0] == "k" and type(e[1]) is int and e[1] > 1 for e in operands_of(comparison))
+    return is_number and bool(counted & set(operands_of(comparison))) and set(operators_of(comparison)) <= {"<", "<="}
 
 
 def _last_key(target: Expr) -> str:

@@ -48,9 +48,17 @@ def graph_loops(graphs: Iterable[NodeGraph], some: Subject, distances: dict[str,
                 continue
             others = [s for n in sorted(inside - {node}) for x in graph.nodes[n] if (s := some.other(x)) is not None]
             has_tools = bool(inside & graph.tools) or any(acts(o.statements, o.calls) for o in others)
-            if has_tools and turn_of(subject, subject.ir.body, models).asks:
+            if has_tools and _chooses(graph, node, models) and turn_of(subject, subject.ir.body, models).asks:
                 out.setdefault(subject.symbol, _loop(graph, inside, subject, [subject, *others]))
     return [out[symbol] for symbol in sorted(out)]
+
+
+def _chooses(graph: NodeGraph, node: str, models: set[str]) -> bool:
+    """Return whether what a node gives chooses the next one, or goes to one that runs tools and comes straight back."""
+    following = {d for s, d in graph.links if s == node}
+    if node in graph.choosing or following & graph.tools:
+        return True
+    return any((other, node) in graph.links and models.isdisjoint(graph.nodes.get(other, ())) for other in following)
 
 
 def _loop(graph: NodeGraph, inside: set[str], subject: Subject, functions: list[Subject]) -> AgentLoop:

@@ -16,6 +16,7 @@ class NodeGraph:
         tools: Nodes that run the tools of a model.
         links: All edges, those from nodes of tools and those that a node's `goto` names included.
         routers: Functions that choose the next node, each with the node by what they return.
+        choosing: Nodes after which a function, or what they return themselves, chooses the next one.
     """
 
     nodes: dict[str, list[str]] = field(default_factory=dict)
@@ -24,6 +25,7 @@ class NodeGraph:
     tools: set[str] = field(default_factory=set)
     links: set[tuple[str, str]] = field(default_factory=set)
     routers: dict[str, dict[str, str]] = field(default_factory=dict)
+    choosing: set[str] = field(default_factory=set)
 
     def cycle_of(self, node: str) -> set[str]:
         """Return the nodes that lie on a cycle with one; empty where it lies on none."""

@@ -131,6 +131,7 @@ class _FrameworkCalls:
                 targets = [n for s in routers for n in self._said(s)]
             given = {k: n for a in maps for k, n in _map_of(a)} or {n: n for n in targets}
             graph.routers.update((s, given) for s in routers)
+            graph.choosing.update(_node_names(args[0]))
             for src in _node_names(args[0]):
                 for dst in targets:
                     self._connect(graph, src, dst, call[4])
@@ -173,6 +174,7 @@ class _FrameworkCalls:
                         given = keyword(call, "goto") if last_name(call) == "Command" else next(iter(call[2]), None)
                         names = constants_in(given) if given is not None else []
                         names += self._bound_texts(given, info) if given is not None and given[0] == "n" else []
+                        graph.choosing.add(node)
                         for name in names:
                             graph.links |= {(node, name)} if name in graph.nodes else set()
                             for dst in graph.nodes.get(name, ()):

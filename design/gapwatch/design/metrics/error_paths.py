@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
-from gapwatch.design.patterns.code_walk import calls_of, keyword, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.code_walk import calls_of, keyword, names_in, own_expressions, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -24,6 +24,7 @@ from gapwatch.design.source.ir import (
     is_call,
     items_of,
     line_of,
+    operators_of,
     value_of,
 )
 from gapwatch.design.source.program import last_name, statements
@@ -167,7 +168,7 @@ class ErrorPaths:
             body = handler_body(handler)
             if (kinds and _is_of_values(kinds)) or self.raises(subject, body):
                 continue
-            if any(inner[0] == "raise" for inner in statements(body)):
+            if any(inner[0] == "raise" for inner in statements(body)) and not _raises_one_kind(handler):
                 continue
             gives = any(inner[0] == "return" for inner in statements(body)) or subject.ir.is_generator
             # Without a result of its own the handler goes on, to a `raise` after the last attempt.
@@ -346,6 +347,27 @@ class ErrorPaths:
 def _handler_line(handler: Stmt) -> int:
     """Return the line of an `except`."""
     return int(handler[0])
+
+
+def _raises_one_kind(handler: Stmt) -> bool:
+    """Return whether a handler raises only where what it takes is of one kind, and swallows the others.
+
+    `if "timeout" in str(error): raise TimeoutError(...)`; a last attempt that raises is another thing.
+    """
+    raising = [s for s in handler_body(handler) if any(x[0] == "raise" for x in statements((s,)))]
+    return all(
+        s[0] == "if" and not s[3] and all(_is_of_one_kind(test, handler[2]) for test, _ in branches_of(s))
+        for s in raising
+    )
+
+
+def _is_of_one_kind(test: Expr, name: str | None) -> bool:
+    """Return whether a test holds where an exception is of a kind, by its class or its text."""
+    if name not in {n.partition(".")[0] for n in names_in(test)}:
+        return False
+    return (is_call(test) and last_name(test) == "isinstance") or (
+        test[0] == "q" and set(operators_of(test)) <= {"in", "=="}
+    )
 
 
 def _is_for_missing(handler: Stmt) -> bool:
