@@ -235,3 +235,40 @@ def test_a_file_that_imports_nothing_gets_the_import_by_which_others_import_it(t
     plan = PlannedSpan("c", "ask", "chain", "src/web/llm/one.py", "web.llm.one.ask", MarkedFunction("ask", 1))
 
     assert "+from web import span_recording" in make_patch(tmp_path, [plan]).text
+
+
+def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhausted(tmp_path: Path) -> None:
+    program = {
+        "asking.py": (
+            "import json\nimport openai\n\nclient = openai.OpenAI()\n\n\n"
+            "def ask(question):\n"
+            "    for attempt in range(3):\n"
+            "        reply = client.chat.completions.create(model='m', messages=[question])\n"
+            "        try:\n"
+            "            answer = json.loads(reply.choices[0].message.content)\n"
+            "        except ValueError:\n"
+            "            continue\n"
+            "        if answer:\n"
+            "            break\n"
+            "    else:\n"
+            "        answer = None\n"
+            "    return answer\n"
+        ),
+        "main.py": "import sys\nfrom asking import ask\n\nprint(ask(sys.argv[1]))\n",
+    }
+    copy = write_tree(tmp_path / "app", program)
+    _apply(copy, tmp_path)
+
+    found = _run(
+        "from types import SimpleNamespace as N\n"
+        "import sys\n"
+        "replies = iter(['[1]', 'no', '[1]', 'no', 'no', 'no'])\n"
+        "def create(**given): return N(choices=[N(message=N(content=next(replies)), finish_reason='stop')])\n"
+        "sys.modules['openai'] = N(OpenAI=lambda: N(chat=N(completions=N(create=create))))\n"
+        "from asking import ask\n"
+        "ask('q'), ask('q'), ask('q')\n",
+        copy,
+    )
+
+    outcomes = [span.attributes["retry_outcome"] for span in found.named("ask")]
+    assert outcomes == ["first_try", "recovered", "exhausted"]

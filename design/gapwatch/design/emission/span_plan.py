@@ -11,7 +11,7 @@ from gapwatch.design.architecture.tiers import arm_tiers
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import leaves, tags_in
+from gapwatch.design.patterns.code_walk import leaves
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -22,7 +22,9 @@ from gapwatch.design.source.ir import (
     handler_body,
     handlers_of,
     line_of,
+    orelse_of,
 )
+from gapwatch.design.source.program import inner_bodies, statements
 
 #: Fields that are read from the reply of a model.
 _OF_REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "usage.cost_usd", "attributes.finish_reason")
@@ -58,6 +60,19 @@ def plan_spans(
     return out
 
 
+def _breaks(body: Body) -> list[int]:
+    """Return the lines at which a loop is left by `break`; in a handler `break` gives up and is none."""
+    out: list[int] = []
+    for s in body:
+        if s[0] == "break":
+            out.append(line_of(s))
+        elif s[0] == "try":
+            out += _breaks(body_of(s)) + _breaks(orelse_of(s))
+        elif s[0] not in ("for", "while"):
+            out += [line for inner in inner_bodies(s) for line in _breaks(inner)]
+    return out
+
+
 class _Planner:
     def __init__(
         self, point: IntegrationPoint, component: ComponentDraft, subject: Subject, present: PresentSpans
@@ -89,7 +104,7 @@ class _Planner:
         makers = {
             "attributes.swallowed_errors": self._swallowed,
             "attributes.retry_count": self._retries,
-            "attributes.retry_outcome": self._retries,
+            "attributes.retry_outcome": self._retry_outcome,
             "attributes.fallback_depth": self._arms,
             "tier": self._arms,
             "attributes.parsed_text": self._parsed,
@@ -187,14 +202,9 @@ class _Planner:
         marked = False
         for hit in self._hits("has_retry_loop", "loop"):
             for s in self._statements(hit, "for", "while"):
-                body = body_of(s)
-                if not body:
-                    continue
-                self._mark(hit.symbol, line_of(body[0]), "add", "attempts")
-                marked = True
-                after = self._line_after(hit, end_of(s))
-                if after and not tags_in(body, "break"):
-                    self._mark(hit.symbol, after, "set", "retry_outcome", "exhausted")
+                if body := body_of(s):
+                    self._mark(hit.symbol, line_of(body[0]), "add", "attempts")
+                    marked = True
         if marked:
             self.made.start["attempts"] = 0
         elif self._hits("has_retry_loop"):
@@ -202,6 +212,24 @@ class _Planner:
         else:
             return "no attempt can be seen"
         return ""
+
+    def _retry_outcome(self) -> str:
+        for hit in self._hits("has_retry_loop", "loop"):
+            for s in self._statements(hit, "for", "while"):
+                after, body = self._line_after(hit, end_of(s)), body_of(s)
+                if not after or not body:
+                    continue
+                ends = _breaks(body)
+                lines = [line_of(inner) for inner in statements(body)]
+                # `while tries < 3 and not done`, and `if done: break` on one line.
+                if (s[0] == "while" and s[2][0] in ("b", "!")) or any(lines.count(line) > 1 for line in ends):
+                    return "where the loop ends, the code does not say whether it succeeded"
+                if ends:
+                    self._mark(hit.symbol, line_of(body[0]), "set", "loop_left", 0)
+                for line in ends:
+                    self._mark(hit.symbol, line, "set", "loop_left", 1)
+                self._mark(hit.symbol, after, "set", "retry_outcome", "exhausted")
+        return self._retries()
 
     def _line_after(self, hit: PatternHit, end: int) -> int:
         subject = self.subject if hit.symbol == self.point.symbol else self.subject.other(hit.symbol)

@@ -217,6 +217,9 @@ class _Open:
             status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
             is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
             notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
+        if notes.pop("loop_left", 0):
+            # The line after the loop was reached by `break`.
+            notes.pop("retry_outcome", None)
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
