@@ -213,3 +213,14 @@ def test_a_value_of_the_settings_is_no_task_where_a_template_of_the_code_takes_i
     found = _found(tmp_path, {"settings.yaml": settings, "m.py": code})
 
     assert found[0].text.startswith("Write the mail anew")
+
+
+def test_the_file_that_a_library_reads_by_itself_is_the_prompt_of_the_agent_that_it_makes(tmp_path: Path) -> None:
+    agent = (
+        "from managed_deepagents import define_deep_agent\n\n\ndef look_up(name):\n    return name\n\n\n"
+        'agent = define_deep_agent(name="desk", model="m", tools=[look_up])\n'
+    )
+
+    found = _found(tmp_path, {"agent.py": agent, "instructions.md": _TEXT, "README.md": _OTHER})
+
+    assert [(p.symbol, str(p.place)) for p in found] == [("agent", "instructions.md:1")]

@@ -68,6 +68,37 @@ PLACES: dict[str, tuple[dict[str, str], str]] = {
         },
         "texts.py:2",
     ),
+    "the default of an argument": (
+        {
+            "texts.py": _ASSIGNED,
+            "m.py": "import openai\nfrom texts import ANSWER\n\n\ndef ask(question, context, prompt=ANSWER):\n"
+            f"    return {_SEND.replace('{prompt}', 'prompt.format(context=context)')}\n",
+        },
+        "texts.py:2",
+    ),
+    "what a handler takes in place of one that is fetched": (
+        {
+            "texts.py": _ASSIGNED,
+            "m.py": _sender(
+                "from texts import ANSWER as LOCAL\nfrom hub import pull\ntry:\n    ANSWER = pull()\n"
+                "except Exception:\n    ANSWER = LOCAL",
+                "ANSWER.format(context=context)",
+            ),
+        },
+        "texts.py:2",
+    ),
+    "what a library keeps of the making of an object": (
+        {
+            "texts.py": _ASSIGNED,
+            "m.py": "import openai\nfrom langchain.agents.middleware import SummarizationMiddleware\n"
+            "from texts import ANSWER\n\n\nclass Short(SummarizationMiddleware):\n"
+            "    def __init__(self, **options):\n        super().__init__(**options)\n\n"
+            "    def ask(self, question, context):\n"
+            f"        return {_SEND.replace('{prompt}', 'self.summary_prompt.format(context=context)')}\n\n\n"
+            "short = Short(summary_prompt=ANSWER)\n",
+        },
+        "texts.py:2",
+    ),
     "put together by a neighbour in another file": (
         {
             "texts.py": f'def answer_prompt(context):\n    return f"{_TEXT}"\n',
@@ -226,3 +257,34 @@ def test_prompts_and_evidence_follow_the_data_and_not_names(tmp_path: Path) -> N
     assert [str(place) for place in answering.evidence_from] == [
         f"app.py:{_ANSWERING[: _ANSWERING.index('return answer(')].count(chr(10)) + 1}"
     ]
+
+
+_CHAIN = """from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+
+ONE = "Write a title and a summary of the passages that follow: {passages}"
+MANY = "Join the summaries that follow to a single one: {passages}"
+
+
+def format_documents(found):
+    return "\\n".join(f"This passage belongs to the source {d.source} and holds the text {d.text}" for d in found)
+
+
+def make_chain(model, is_parent=False, template=ONE):
+    if is_parent:
+        template = MANY
+    prompt = ChatPromptTemplate.from_messages([("human", template)])
+    return prompt | model
+
+
+def summarize(found):
+    passages = format_documents(found)
+    chain = make_chain(ChatOpenAI())
+    return chain.invoke({"passages": passages})
+"""
+
+
+def test_the_prompts_of_a_chain_are_those_of_the_function_that_makes_it(tmp_path: Path) -> None:
+    found = _prompts(tmp_path, {"m.py": _CHAIN})
+
+    assert {p.text[:8] for p in found} == {"Write a ", "Join the"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_walk import text_of
+from gapwatch.design.patterns.code_walk import keyword, text_of
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.source.ir import Expr, is_member, line_of, member_of, owner_of, targets_of, value_of
+from gapwatch.design.source.ir import Expr, call_line, is_member, line_of, member_of, owner_of, targets_of, value_of
 from gapwatch.design.source.program import Program
 
 #: Most assignments of one attribute.
@@ -38,7 +39,22 @@ class AssignedAttributes:
             line += [n for n in classes[number].bases if n not in seen]
             seen.update(line)
         refined = [one for n in classes[owner].subclasses for one in self._assigned(n).get(name, ())]
-        return refined[:_MOST]
+        return (refined or list(self._given(owner, name)))[:_MOST]
+
+    def _given(self, owner: int, name: str) -> Iterator[tuple[Subject, Expr, int]]:
+        """Yield what is given by name where an object of a class is made, whose library keeps it as an attribute."""
+        made = self._program.classes[owner]
+        if not made.outside:
+            return
+        for edge in (*self._sites.callers[f"{made.symbol}.__init__"], *self._sites.callers[made.symbol]):
+            number = self._sites.numbers(self._program).get(edge.src)
+            if number is None or edge.kind != "construct":
+                continue
+            holder = Subject(self._program, self._sites, self._program.functions[number])
+            for call in holder.calls:
+                value = keyword(call, name)
+                if value is not None and edge in holder.inside(call):
+                    yield holder, value, call_line(call)
 
     def _assigned(self, owner: int) -> dict[str, list[tuple[Subject, Expr, int]]]:
         if owner not in self._known:

@@ -148,10 +148,14 @@ class Constants:
 
 
 def _assignments(body: Body, path: str) -> dict[Key, Constant]:
-    """Return the assignments of a body by name or (name, key), each with its place; the last one counts."""
+    """Return the assignments of a body by name or (name, key), each with its place.
+
+    The last one counts, also one in a branch or a handler, which may be the only one that gives a constant.
+    """
     out: dict[Key, Constant] = {}
-    for s in body:
-        if s[0] != "assign" or (value := value_of(s)) is None:
+    at_top = {id(s) for s in body}
+    for s in sorted(statements(body), key=lambda s: id(s) in at_top):
+        if s[0] != "assign" or (value := value_of(s)) is None or (id(s) not in at_top and value == ("k", None)):
             continue
         for target in targets_of(s):
             if is_subscript(target) and is_name(owner_of(target)) and index_of(target)[0] == "k":

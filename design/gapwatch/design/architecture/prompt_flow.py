@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.architecture.material import Material
+from gapwatch.design.architecture.text_shapes import is_path
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     children,
@@ -19,7 +20,18 @@ from gapwatch.design.patterns.code_walk import (
 )
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Expr, Stmt, call_line, docstring, is_call, is_text, line_of, targets_of, value_of
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    call_line,
+    constant_of,
+    docstring,
+    is_call,
+    is_text,
+    line_of,
+    targets_of,
+    value_of,
+)
 from gapwatch.design.source.program import last_name
 
 #: Keyword arguments by which frameworks take a prompt for later calls.
@@ -34,6 +46,9 @@ _MAKING = frozenset(
 )
 #: Decorators of functions that return a prompt.
 _DECORATING = frozenset({"system_prompt", "instructions"})
+#: Names of parameters that hold a prompt, and of those that hold a chain of a prompt and a model.
+_HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template")
+_HOLDS_CHAIN = re.compile(r"(^|_)(chain|runnable|synthesizer)$")
 #: Most calls up that an argument is followed.
 _MAX_UP = 3
 #: Most callers that are read for an argument.
@@ -139,6 +154,9 @@ def carried(material: Material) -> Iterator[Carried]:
                     is_config = name == "config" and last_name(call) in ("Agent", "Task")
                     if name in _CARRYING or is_config or (name in _OF_TASK and last_name(call) == "Task"):
                         yield Carried(subject, value, call_line(call), label.rpartition(".")[2])
+                if material.sites.catalog.capability(outside := subject.reach(call).dotted) == "framework":
+                    for written in material.sites.catalog.prompt_files([outside]):
+                        yield Carried(subject, ("k", written), call_line(call), label.rpartition(".")[2])
                 if last_name(call) in _MAKING:
                     for value in arguments_of(call):
                         yield Carried(subject, value, call_line(call), label.rpartition(".")[2])
@@ -252,6 +270,19 @@ def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator
                 given = call[2][position]
             if given is not None:
                 yield caller, call_line(call), given
+
+
+def prompts_given(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:
+    """Yield what a parameter can hold as a prompt or the file of one: (function that gives it, line, expression)."""
+    holds = bool(_HOLDS_PROMPT.search(name.lower()))
+    for caller, line, value in given_by_callers(code, subject, name):
+        # A prompt that a caller passes to a client is the caller's; one that makes an object is the object's.
+        is_made = subject.ir.name == "__init__" and holds
+        if is_made or _HOLDS_CHAIN.search(name.lower()) or (is_text(value) and is_path(constant_of(value))):
+            yield caller, line, value
+    for p in subject.ir.params if holds else ():
+        if p.name == name and p.default is not None:
+            yield subject, subject.ir.line, p.default
 
 
 def values_of_field(subject: Subject, field: str) -> set[str]:

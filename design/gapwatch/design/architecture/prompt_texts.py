@@ -10,7 +10,7 @@ from functools import cached_property
 from gapwatch.design.architecture.attributes import AssignedAttributes
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.constants import Constants
-from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, given_by_callers
+from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, given_by_callers, prompts_given
 from gapwatch.design.architecture.text_shapes import (
     TELLS_PEOPLE,
     files_chosen,
@@ -38,6 +38,7 @@ from gapwatch.design.source.ir import (
     keywords_of,
     line_of,
     member_of,
+    name_of,
     owner_of,
     positional_of,
     targets_of,
@@ -49,8 +50,11 @@ from gapwatch.design.source.text_files import FileText
 MIN_TASK = 80  # characters of a text that can be the task of a prompt by itself
 #: Names of functions that put a prompt together.
 _MAKES_PROMPT = re.compile(r"prompt|message|instruct|template|system|persona|render|format|build|compose")
-#: Names of parameters that hold a prompt.
-_HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template")
+#: Names of functions that make a chain, and of those that put together what a prompt is filled with.
+_MAKES_CHAIN = re.compile(r"(^|_)(chain|runnable|synth\w*)(_|$)")
+_MAKES_MATERIAL = re.compile(r"^_?(format|get|prepare|render|build)_(\w+_)?(docs?|documents?|passages?|chunks?)$")
+#: Constants that hold which model is asked.
+_NAMES_MODEL = re.compile(r"(^|_)(MODEL|LLM)S?$")
 #: Names of functions that make the client of a model.
 _MAKES_MODEL = re.compile(r"(^|_)(model|llm|client|settings|config)s?$")
 #: Most texts of one expression.
@@ -159,6 +163,9 @@ class PromptTexts:
         found = self._constants.find(e, subject.info.module, subject.info.owner)
         if found is not None:
             value, place = found
+            if last_name(e).isupper() and _NAMES_MODEL.search(last_name(e)):
+                # What a registry of models says of one is written for people.
+                return
             holder = self._holder(place)
             # Of a dictionary of prompts only the entries count whose keys are read.
             if holder is not None and value[0] != "d":
@@ -168,11 +175,8 @@ class PromptTexts:
             for holder, value, line in self._attributes.of(subject.info.owner, member_of(e)):
                 yield value, holder, member_of(e), line
         elif is_name(e):
-            for holder, call, value in given_by_callers(self.code, subject, str(e[1])):
-                # A prompt that a caller passes to a client is the caller's; one that makes an object is the object's.
-                is_made = subject.ir.name == "__init__" and _HOLDS_PROMPT.search(str(e[1]).lower())
-                if is_made or (is_text(value) and is_path(constant_of(value))):
-                    yield value, holder, str(e[1]), call
+            for holder, line, value in prompts_given(self.code, subject, name_of(e)):
+                yield value, holder, name_of(e), line
             yield from self._nested_function(e, subject)
 
     def _nested_function(self, e: Expr, subject: Subject) -> Iterator[tuple[Expr, Subject, str, int]]:
@@ -203,7 +207,9 @@ class PromptTexts:
                 continue
             seen.add(step)
             name = builder.ir.name.lower()
-            if not _MAKES_PROMPT.search(name) and any(len(text.text) >= MIN_TASK for text in out.values()):
+            is_maker = _MAKES_PROMPT.search(name) or _MAKES_CHAIN.search(name)
+            is_beside = not is_maker and any(len(text.text) >= MIN_TASK for text in out.values())
+            if is_beside or _MAKES_MATERIAL.search(name):
                 # What it returns is material for the prompt that was found.
                 continue
             returned = [

@@ -126,7 +126,7 @@ _ON_ANSWERS = frozenset(
 
 
 #: Keys of an entry beside its prefixes and capabilities, in the order of the fields.
-_OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors")
+_OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors", "prompt_files")
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,7 @@ class _Entry:
     fallback: tuple[str, ...]
     run_limits: tuple[str, ...]
     limit_errors: tuple[str, ...]
+    prompt_files: tuple[str, ...]
 
 
 class LibraryCatalog:
@@ -210,6 +211,14 @@ class LibraryCatalog:
         """
         found = list(self._entries(names))
         return tuple(n for e in found for n in e.run_limits), tuple(n for e in found for n in e.limit_errors)
+
+    def prompt_files(self, names: list[str]) -> tuple[str, ...]:
+        """Return the names of files beside the code that a call of a library takes its prompt from by itself.
+
+        Args:
+            names: Dotted names that a call may reach; those of one library are enough.
+        """
+        return tuple(dict.fromkeys(name for entry in self._entries(names) for name in entry.prompt_files))
 
     def _entries(self, names: list[str]) -> Iterator[_Entry]:
         for dotted in names:
