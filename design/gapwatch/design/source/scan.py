@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from gapwatch.design.source.ignore import IgnoreRules
 from gapwatch.design.source.project_file import declared_packages, required_packages
 from gapwatch.design.source.regular_file import read_regular
+from gapwatch.design.source.tracked_files import tracked_files, with_folders
 from gapwatch.scorers.errors import SourceError
 
 #: Larger files are data or generated code; reading them takes time and finds nothing.
@@ -198,6 +199,9 @@ class _Walk:
         self.skipped: list[Skipped] = []
         self.texts: list[str] = []
         self.unread: Counter[str] = Counter()
+        self._tracked = with_folders(tracked_files(root.resolve()))
+        #: Folders that a rule leaves out and that hold a tracked file.
+        self._left_out: set[str] = set()
 
     def folder(self, relative: str, rules: IgnoreRules) -> None:
         stack = [(relative, rules)]
@@ -230,17 +234,24 @@ class _Walk:
         if not entry.name.endswith(".py"):
             self._other(path, rules)
             return None
-        if rules.ignores(path, is_folder=False):
+        if self._is_ignored(rules, path, is_folder=False):
             self.skipped.append(Skipped(path, "ignored by .gitignore"))
             return None
         self._file(entry, path)
         return None
 
+    def _is_ignored(self, rules: IgnoreRules, path: str, *, is_folder: bool) -> bool:
+        """Return whether a rule leaves a path out; what git tracks it does not ignore, whatever the rules say."""
+        is_left_out = path.rpartition("/")[0] in self._left_out or rules.ignores(path, is_folder=is_folder)
+        if is_left_out and is_folder and path in self._tracked:
+            self._left_out.add(path)
+        return is_left_out and path not in self._tracked
+
     def _other(self, path: str, rules: IgnoreRules) -> None:
         """Note a file that is no Python: a text that may hold a prompt, or code in another language."""
         suffix = path.rpartition(".")[2].lower()
         is_text = suffix in PLAIN_SUFFIXES or suffix in KEYED_SUFFIXES
-        if not (is_text or suffix in _LANGUAGES) or rules.ignores(path, is_folder=False):
+        if not (is_text or suffix in _LANGUAGES) or self._is_ignored(rules, path, is_folder=False):
             return
         if any(pattern.search(path.lower()) for tag, pattern in _TAGS if tag in ("test", "vendored")):
             return
@@ -262,7 +273,7 @@ class _Walk:
         if (name in _BUILD_FOLDERS and not is_package) or os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):  # noqa: PTH110, PTH118
             self.skipped.append(Skipped(path, "build result or environment"))
             return None
-        if rules.ignores(path, is_folder=True):
+        if self._is_ignored(rules, path, is_folder=True):
             self.skipped.append(Skipped(path, "ignored by .gitignore"))
             return None
         return path, rules
