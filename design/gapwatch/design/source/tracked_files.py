@@ -1,7 +1,7 @@
 """Reads which files git tracks; a rule of `.gitignore` does not hold for them.
 
-Source: https://git-scm.com/docs/index-format, versions 2 to 4. git itself is not run, because a repository's settings may
-name commands.
+Source: https://git-scm.com/docs/index-format, versions 2 to 4. git itself is not run: the settings of a
+repository may name commands.
 """
 
 from __future__ import annotations
