@@ -27,6 +27,12 @@ FAILURES: dict[str, tuple[str, int, str]] = {
     "a default for an invalid value": ("default for an invalid value", 4, "def f(priority):\n    if priority in ('P1', 'P2', 'P3'):\n        return priority\n    return 'P3'\n"),
     "an empty dictionary for what the handler replaces": ("empty", 5, "def f(x):\n    try:\n        rows = tool(x)\n    except OSError:\n        rows = {}\n    return rows\n"),
     "an error in words": ("error text", 5, "def f(x):\n    try:\n        return {'message': ask(x)}\n    except OSError as e:\n        return {'message': 'Sorry.', 'error': str(e)}\n"),
+    "a word of failure through an own function": ("error text", 7, "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    try:\n        return told('Success', message=tool(x))\n    except OSError:\n        return told('Failed', message='No contact.', error='Internal server error')\n"),
+    "a word of failure that was bound before": ("error text", 8, "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    try:\n        return told('Success', message=tool(x))\n    except OSError:\n        state = 'Failed'\n        return told(state, message='No contact.')\n"),
+    "a word of failure after a check": ("error text", 6, "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    rows = tool(x)\n    if rows.get('error'):\n        return told(status='failed', message='No rows.')\n    return told('ok', rows)\n"),
+    "no success through an own function": ("error text", 7, "def told(success, data=None):\n    return {'success': success, 'data': data}\ndef f(x):\n    try:\n        return told(True, tool(x))\n    except OSError:\n        return told(False)\n"),
+    "nothing, after a handler that only tells of it": ("empty", 5, "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.error('x')\n"),
+    "a record of a failure in a list of results": ("error text", 7, "def f(xs):\n    done = []\n    for x in xs:\n        try:\n            done.append({'name': tool(x), 'status': 'Success'})\n        except OSError:\n            done.append({'name': x, 'status': 'Failed'})\n    return done\n"),
 }  # fmt: skip
 
 NO_FAILURES: dict[str, str] = {
@@ -47,6 +53,11 @@ NO_FAILURES: dict[str, str] = {
     "a second attempt that is told of the first": "def f(x):\n    try:\n        return ask(x)\n    except ValueError as e:\n        return ask_again(x, prior_error=e)\n",
     "the same answer by the other call": "def f(self, x):\n    try:\n        for part in self.llm.stream(x):\n            yield part\n    except NotImplementedError:\n        text = self.llm.complete(x).text\n        yield Document(channel='chat', content=text)\n",
     "one of two words": "def f(kind):\n    if kind in ('a', 'b'):\n        return tool(kind)\n    return other(kind)\n",
+    "a word of failure that is asked for": "import requests\ndef jobs(status):\n    return requests.get('http://jobs/', params={'status': status}).json()\ndef f(x):\n    return jobs('failed')\n",
+    "a success that holds the failure of a part": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    rows = tool(x)\n    state = {'status': 'Failed'}\n    return told('Success', message=state, error=None)\n",
+    "a kind that is not accepted": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x, kind):\n    if kind == 'web':\n        return told('Success', tool(x))\n    return told('Failed', message='kind is other than accepted kind')\n",
+    "a name that may say success": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    state = 'Success'\n    if not tool(x):\n        state = 'Failed'\n    return told(state)\n",
+    "a handler that goes on to other work": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.error('x')\n        raise\n",
 }  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from gapwatch.design.patterns.code_walk import (
     calls_in,
@@ -12,6 +13,7 @@ from gapwatch.design.patterns.code_walk import (
     leaves,
     names_in,
     own_expressions,
+    tags_in,
     text_of,
     unwrapped,
     walk,
@@ -19,8 +21,8 @@ from gapwatch.design.patterns.code_walk import (
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names
-from gapwatch.design.routes.forms import Forms
-from gapwatch.design.routes.reaches import WORK
+from gapwatch.design.routes.forms import STATUS_FIELDS, Forms
+from gapwatch.design.routes.reaches import WORK, answer_fields
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
 from gapwatch.design.source.ir import (
     Body,
@@ -40,6 +42,8 @@ from gapwatch.design.source.ir import (
     line_of,
     operands_of,
     operators_of,
+    pairs_in,
+    positional_of,
     targets_of,
     value_of,
 )
@@ -86,12 +90,17 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
             yield from _of_check(subject, s, before)
             yield from _of_invalid_value(s, body[i + 1 :])
             yield from _of_told_failure(s)
-        elif (given := _given(s)) is not None and Forms(before, "").of(given) == "error" and not _refuses(given):
+        elif (given := _given(s)) is not None and _form(subject, before, given) == "error" and not _refuses(given):
             yield given, line_of(s), "error text", 0.8
         for inner in inner_bodies(s):
             yield from _of_block(subject, inner, before)
         before.append(s)
         before.extend(x for block in inner_bodies(s) for x in statements(block))
+
+
+def _form(subject: Subject, before: Iterable[Stmt], value: Expr, caught: str = "") -> str:
+    """Return the form of a value, read through the function of the repository that makes an answer of it."""
+    return Forms(before, caught, partial(answer_fields, subject)).of(value)
 
 
 #: Names of functions that say whether something holds.
@@ -100,7 +109,9 @@ _SAYS_WHETHER = re.compile(r"(^|_)(is|has|can|should)_")
 _REFUSES = re.compile(r"Expired|Invalid\w*(Token|Signature|Key)|Unauthorized|Forbidden|NotFound|DoesNotExist|NoSuch")
 #: Texts that refuse what was given or set.
 _GIVEN_WRONG = re.compile(
-    r"^\W*(no \S.* (provided|given|specified|supplied|configured|set)\b|(unknown|unsupported|missing)\b)", re.I
+    r"^\W*(no \S.* (provided|given|specified|supplied|configured|set)\b|(unknown|unsupported|missing)\b)"
+    r"|\b(other than|not an?|not) (accepted|supported|allowed|valid)\b",
+    re.I,
 )
 #: Names of functions that start a part of the program.
 _STARTS = re.compile(r"^_*(init|initiali[sz]e|set_?up|configure)(_|$)|^_+init__$")
@@ -134,11 +145,12 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             is_said = _is_one_of(value, None, False) and _REFUSES.search(text_of(caught_by(handler)))
             if is_said or (refuses and (_is_one_of(value, None) or is_text(value))):
                 continue  # what a person wrote is refused
-            form = Forms(inside, caught).of(value) if value is not None else ""
+            form = _form(subject, inside, value, caught)
             if value is not None and form in _KINDS and not (form == "given" and not _is_argument(subject, value)):
                 yield value, line_of(x), _KINDS[form], 0.9
+        yield from ((value, line_of(x), "error text", 0.8) for x in inside if (value := _recorded(subject, x)))
         bound = {text_of(t) for y in statements(body_of(s)) if y[0] == "assign" for t in targets_of(y)}
-        for x in inside:
+        for x in inside if body and body[-1][0] != "return" else ():
             value = value_of(x) if x[0] == "assign" else None
             is_plain = value is not None and (value[0] == "k" or _is_nothing(value))
             if value is None or (refuses and (_is_one_of(value, None) or is_text(value))):
@@ -149,11 +161,15 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
         follows = after[0] if after and not leaves(body) else None
         if follows is not None and follows[0] == "return" and _returns(body_of(s)):
             value = value_of(follows) or ("k", None)
-            form = Forms([], "").of(value)
+            form = _form(subject, [], value)
             # What the normal course gives too tells no failure.
             is_shared = (form == "given" or _is_one_of(value, True, False, "")) and not leaves(body_of(s))
             if form in ("empty", "text", "error") or (form == "given" and _is_argument(subject, value)):
                 yield from [] if is_shared else [(value, line_of(follows), _KINDS[form], 0.7)]
+        is_refused = refuses or _REFUSES.search(text_of(caught_by(handler)))
+        is_end = s is subject.ir.body[-1] and not is_refused
+        if is_end and _falls_through(body) and _returns(body_of(s), is_value=True):
+            yield ("k", None), line_of(inside[-1]), "empty", 0.7
 
 
 def _is_nothing(value: Expr) -> bool:
@@ -166,8 +182,24 @@ def _refuses(value: Expr) -> bool:
     return any(_GIVEN_WRONG.search(text) for text in constants_in(value))
 
 
-def _returns(body: Body) -> bool:
-    return any(x[0] == "return" for x in statements(body))
+def _recorded(subject: Subject, s: Stmt) -> Expr | None:
+    """Return the record of a failure, with a status that says so, that a statement puts into a list of results."""
+    call = s[2] if s[0] == "expr" else None
+    if call is None or not is_call(call) or last_name(call) != "append" or len(positional_of(call)) != 1:
+        return None
+    record = positional_of(call)[0]
+    has_status = record[0] == "d" and any(key is not None and key[1] in STATUS_FIELDS for key, _ in pairs_in(record))
+    return record if has_status and _form(subject, [], record) == "error" else None
+
+
+def _falls_through(body: Body) -> bool:
+    """Return whether a handler only tells of its failure, and goes on."""
+    return bool(body) and not tags_in(body, "raise", "return", "break", "continue")
+
+
+def _returns(body: Body, is_value: bool = False) -> bool:
+    """Return whether a block returns; `is_value` asks for a value other than None."""
+    return any(x[0] == "return" and not (is_value and value_of(x) in (None, ("k", None))) for x in statements(body))
 
 
 def _is_argument(subject: Subject, value: Expr) -> bool:
@@ -204,7 +236,7 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]
     value = value_of(last) if last is not None and last[0] == "return" else None
     if value is None or last is None or ("k", 404) in walk(test):
         return
-    form = Forms(body, "").of(value)
+    form = _form(subject, body, value)
     if form not in ("text", "empty", "error"):
         return
     for name, made in made_by(before, failed_names(test), s):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, names_in, target_names, text_of, unwrapped
 from gapwatch.design.routes.reaches import is_producer
@@ -37,6 +37,11 @@ _SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 _WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
 _FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
+_FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*", re.I)
+#: Fields that say how something went by a word, and by yes or no.
+STATUS_FIELDS = frozenset({"status", "type", "event"})
+_SUCCESS_FIELDS = frozenset({"success", "ok", "succeeded", "completed"})
+_SUCCESS_WORDS = frozenset({"Success", "success", "SUCCESS", "ok", "OK"})
 
 
 class Forms:
@@ -45,11 +50,23 @@ class Forms:
     Args:
         before: Statements whose assignments count.
         caught: Name of the exception; empty for none.
+        fields_of: Names of the fields of a call that only puts its arguments into an answer; None for any other call.
     """
 
-    def __init__(self, before: Iterable[Stmt], caught: str) -> None:
+    def __init__(
+        self,
+        before: Iterable[Stmt],
+        caught: str,
+        fields_of: Callable[[Expr], Sequence[str] | None] = lambda _: None,
+    ) -> None:
         self._caught = caught
-        self.bound = {name: value for s in before if s[0] == "assign" for name, value in bound_by(s)}
+        self._fields_of = fields_of
+        self._values: dict[str, list[Expr]] = {}
+        for s in before:
+            if s[0] == "assign":
+                for name, value in bound_by(s):
+                    self._values.setdefault(name, []).append(value)
+        self.bound = {name: values[-1] for name, values in self._values.items()}
 
     def of(self, value: Expr, depth: int = 0) -> str:
         """Return the form of a value."""
@@ -108,6 +125,8 @@ class Forms:
         name = last_name(e)
         if ERROR_NAME.search(name):
             return "error"
+        if self._is_told(e, depth):
+            return "error"
         if callee_of(e)[0] == "a" and not arguments_of(e) and not is_producer(e):
             return self.of(callee_of(e)[1], depth + 1)
         fields = [("", a) for a in positional_of(e)] + [(n or "", v) for n, v in keywords_of(e)]
@@ -118,25 +137,41 @@ class Forms:
         receiver = callee_of(e)
         return self.of(receiver[1], depth + 1) if receiver[0] == "a" else "given"
 
+    def _is_told(self, e: Expr, depth: int) -> bool:
+        """Return whether a call puts a word of failure, or an error, into an answer."""
+        names = self._fields_of(e)
+        if names is None:
+            return False
+        placed = list(zip((*names, *[""] * len(positional_of(e))), positional_of(e), strict=False))
+        if any(value[0] == "k" and self._says_error(value) for _, value in placed):
+            return True
+        fields = [*placed, *((n or "", v) for n, v in keywords_of(e))]
+        # A name that several values were bound to may hold the good one.
+        certain = [(n, v) for n, v in fields if len(self._values.get(text_of(v), ())) < 2 or self._says_error(v)]
+        return self._of_fields(certain, depth) == "error"
+
     def _of_fields(self, fields: Sequence[tuple[object, Expr]], depth: int) -> str:
+        if any(name in STATUS_FIELDS and value[0] == "k" and value[1] in _SUCCESS_WORDS for name, value in fields):
+            return "call"
         forms = []
         pairs = [(name, value, self.of(value, depth + 1)) for name, value in fields]
         for name, value, form in pairs:
             # The error of something that is reported on, beside its other facts, is no failure of this function.
             is_report = form in ("given", "call") and any(f in ("given", "call") and n != name for n, _, f in pairs)
-            is_flag = name in ("success", "ok", "succeeded", "completed") and value == ("k", False)
+            is_flag = name in _SUCCESS_FIELDS and value == ("k", False)
             is_status = name == "status_code" and value[0] == "k" and isinstance(value[1], int) and value[1] >= 400
             is_named = isinstance(name, str) and bool(_FAILED_FIELD.search(name))
             is_error = is_named and form != "empty" and not is_report
-            if is_flag or is_status or is_error or (name in ("status", "type", "event") and _says_error(value)):
+            if is_flag or is_status or is_error or (name in STATUS_FIELDS and self._says_error(value)):
                 return "error"
             forms.append(form)
         return _of_parts(forms)
 
-
-def _says_error(value: Expr) -> bool:
-    text = value[1] if value[0] == "k" else text_of(value).rpartition(".")[2]
-    return isinstance(text, str) and bool(re.fullmatch(r"\w*(error|failed|failure)\w*", text, re.I))
+    def _says_error(self, value: Expr) -> bool:
+        """Return whether a value is a word of failure, or a name that is bound to such words only."""
+        values = self._values.get(text_of(value), [value]) if value[0] == "n" else [value]
+        texts = [one[1] if one[0] == "k" else text_of(one).rpartition(".")[2] for one in values]
+        return all(isinstance(text, str) and _FAILED_WORD.fullmatch(text) for text in texts)
 
 
 def _of_constant(e: Expr) -> str:

@@ -145,6 +145,22 @@ def _reached_by(subject: Subject, symbol: str) -> frozenset[str]:
     return known[symbol]
 
 
+def answer_fields(subject: Subject, call: Expr) -> tuple[str, ...] | None:
+    """Return the parameters of a function of the repository that only puts its arguments into an answer.
+
+    None is returned for any other call: of a library, of a function that does work, or of several functions.
+    """
+    called = {edge.dst for edge in subject.inside(call) if edge.kind in _FLOW}
+    made = subject.other(next(iter(called))) if len(called) == 1 else None
+    if (
+        made is None
+        or not reaches(subject, call).isdisjoint(WORK)
+        or not any(s[0] == "return" for s in made.statements)
+    ):
+        return None
+    return tuple(p.name for p in made.ir.params if p.kind in ("", "/") and p.name not in ("self", "cls"))
+
+
 def is_producer(call: Expr) -> bool:
     """Return whether a call may give an answer: no logging, conversion, clean-up, predicate or constructor."""
     text, name = callee_text(call), last_name(call)
