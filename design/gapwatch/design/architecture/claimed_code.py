@@ -387,6 +387,8 @@ def _is_never_empty(e: Expr) -> bool:
         return bool(constant_of(inner).strip())
     if inner[0] == "d":
         return any(key is not None for key, _ in pairs_in(inner))
+    if inner[0] in ("t", "l", "S"):
+        return any(element[0] != "*" for element in inner[1])
     if inner[0] == "f":
         return any(isinstance(part, str) and part.strip() for part in text_parts(inner))
     if inner[0] == "b":

@@ -84,6 +84,15 @@ def pieces_of(question: str) -> object:
     return client.chat.completions.create(model="large", messages=messages, stream=True)
 
 
+def marked(answer: str) -> tuple[str | None, bool]:
+    try:
+        messages = [{"role": "system", "content": "Give a mark from 1 to 5."}, {"role": "user", "content": answer}]
+        reply = client.chat.completions.create(model="small", messages=messages)
+    except TimeoutError:
+        return None, False
+    return reply.choices[0].message.content, True
+
+
 @app.post("/ask")
 def ask(question: str) -> dict[str, object]:
     answer = answer_text(question, context_text(retrieve(question))) or ""
@@ -95,4 +104,5 @@ def ask(question: str) -> dict[str, object]:
         "warnings": warnings_of(answer),
         "verdict": verdict_on(answer),
         "pieces": pieces_of(question),
+        "mark": marked(answer),
     }
