@@ -61,6 +61,19 @@ FORMS: dict[str, tuple[dict[str, str], set[str], set[str]]] = {
         {"m.ask -> m.find", "m.ask -> m.book"},
         set(),
     ),
+    "the middleware of an agent, through a list and a variable of another file": (
+        {
+            "guards.py": "from langchain.agents.middleware import AgentMiddleware\n\n\n"
+            "class Guard(AgentMiddleware):\n    async def abefore_agent(self, state, runtime):\n        pass\n\n\n"
+            "class Again(AgentMiddleware):\n    async def awrap_tool_call(self, request, handler):\n"
+            "        return await handler(request)\n\n    def describe(self):\n        return ''\n\n\n"
+            "again = Again()\n",
+            "m.py": "from langchain.agents import create_agent\nfrom guards import Guard, again\n\n"
+            "around = [Guard(), again]\ndesk = create_agent('m', tools=[], middleware=around)\n",
+        },
+        {"m -> guards.Guard.abefore_agent", "m -> guards.Again.awrap_tool_call"},
+        {"m -> guards.Again.describe"},
+    ),
     "tools that an agent's variable decorates": (
         {
             "m.py": "from pydantic_ai import Agent\n\ndesk = Agent('m')\n\n\n@desk.tool\n"

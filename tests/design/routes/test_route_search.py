@@ -65,6 +65,9 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
     "all in one request, or each": ("query", [2, 5], "def f(items):\n    is_done = requests.post('https://a.example', json=items)\n    if not is_done:\n        for item in items:\n            requests.post('https://a.example', json=[item])\n"),
     "option of a library": ("option", [2, 2], "import litellm\ndef f(p): return litellm.completion(model='a', messages=[p], fallbacks=['b'])\n"),
     "ways of a runnable": ("option", [1, 1], "def f(a, b): return a.with_fallbacks([b])\n"),
+    "models behind that of an agent": ("option", [2, 2, 2], "from langchain.agents.middleware import ModelFallbackMiddleware\ndef f(): return ModelFallbackMiddleware('a', 'b')\n"),
+    "models behind that of an agent, from a list": ("option", [2, 2], "from langchain.agents.middleware import ModelFallbackMiddleware\ndef f(names): return ModelFallbackMiddleware(*names)\n"),
+    "runnables that variables hold": ("option", [2, 3], "def f(make, names):\n    first = make('a')\n    others = [make(n) for n in names]\n    return first.with_fallbacks(others)\n"),
     "a router": ("option", [2, 2], "from litellm import Router\ndef f(): return Router(model_list=[], fallbacks=[{'a': ['b']}])\n"),
     "the last resort of retries": ("option", [2, 2], "from tenacity import retry\n@retry(retry_error_callback=rules)\ndef f(p): return ask(p)\n"),
 }  # fmt: skip

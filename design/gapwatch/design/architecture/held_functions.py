@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cached_property
 
 from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.patterns.code_walk import children, text_of
-from gapwatch.design.source.ir import Expr, is_call
+from gapwatch.design.source.ir import Expr, is_call, is_name, name_of
 from gapwatch.design.source.program import FunctionInfo, Program, last_name
 
 #: Makers of agents, teams and tool loops.
 AGENT = re.compile(
     r"(^|_)(Agent|AgentExecutor|ToolNode|Crew|Team|Swarm|GroupChat)$|Agent$"
-    r"|^(create|initialize)_\w*(agent|supervisor|swarm)$"
+    r"|^(create|initialize|define)_\w*(agent|supervisor|swarm)$"
 )
 #: Arguments of a maker that hold what it runs.
 _GIVEN = frozenset(
     {"tools", "handoffs", "agents", "sub_agents", "tasks", "functions", "toolsets", "participants", "members", "agent"}
+    | {"middleware", "subagents"}
 )
+#: Methods of an object that an agent's library runs before, after and around each of its calls.
+_HOOK = re.compile(r"^a?(before|after|wrap)_(agent|model|model_call|tool_call)$")
 #: Most functions that one value runs.
 MOST = 40
 _MAX_DEPTH = 6
@@ -139,7 +143,28 @@ class HeldFunctions:
         if _WRAPS.search(name):
             given = [*call[2][:1], *(v for k, v in call[3] if k in ("func", "fn", "coroutine", "afunc"))]
             return [s for v in given for s in self.runs(v, info, depth + 1)]
+        if hooks := self._hooks(callee, info.module):
+            return hooks
         return self.makers.get(self.single(callee, info), []) if self.makers else []
+
+    def _hooks(self, callee: Expr, module: int) -> list[str]:
+        """Return the methods of a class of the repository that an agent's library runs; none of other classes."""
+        if not is_name(callee):
+            return []
+        source = self.constants.imports(module).get(name_of(callee))
+        module, name = source if source is not None else (module, name_of(callee))
+        ir, first = self._program.irs[module], self._program.first_class[module]
+        owners = [first + c.index for c in ir.classes if c.qual == name] if ir is not None else []
+        return [self._program.functions[n].symbol for owner in owners for n in self._methods.get(owner, ())]
+
+    @cached_property
+    def _methods(self) -> dict[int, list[int]]:
+        """Numbers of the methods that a library runs, by their class."""
+        out: dict[int, list[int]] = defaultdict(list)
+        for info in self._program.functions:
+            if info.owner >= 0 and _HOOK.search(info.ir.name):
+                out[info.owner].append(info.number)
+        return out
 
     def single(self, callee: Expr, info: FunctionInfo) -> str:
         """Return the only function that a callee stands for; empty for none or several."""
