@@ -12,8 +12,8 @@ from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
-from gapwatch.design.source.ir import Expr, call_line, callee_of, is_call, line_of, value_of
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.ir import Expr, Stmt, body_of, call_line, callee_of, constant_of, is_call, line_of, value_of
+from gapwatch.design.source.program import last_name, statements
 
 #: Methods that make an object and do no work of a request.
 _MAKERS = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__", "model_post_init"})
@@ -133,7 +133,21 @@ def _never_exhausted(metric: MetricDesign, place: CodePlace, symbol: str, view: 
         return "it sets how often a client tries; the tries are made where the client is used"
     if kinds == {"recursion"} and metric.claim["field"] == "attributes.retry_outcome":
         return "nothing bounds how often it calls itself, so that the tries are never exhausted"
+    subject = view.code.subject(symbol)
+    loops = [s for s in subject.statements if s[0] == "while" and line_of(s) == place.line] if subject else []
+    if metric.claim["field"] == "attributes.retry_outcome" and any(_is_endless(loop) for loop in loops):
+        return "nothing bounds the loop, so that the tries are never exhausted"
     return None
+
+
+def _is_endless(loop: Stmt) -> bool:
+    """Return whether `while True` is left by success alone: nothing in it is compared with a number or a limit."""
+    if loop[2][0] != "k":
+        return False
+    compared = [e for s in statements(body_of(loop)) for own in own_expressions(s) for e in walk(own) if e[0] == "q"]
+    return not any(
+        set(e[1]) & {"<", "<=", ">", ">="} or any(type(constant_of(o)) is int for o in e[2]) for e in compared
+    )
 
 
 def _no_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:

@@ -35,6 +35,14 @@ def weather(town: str) -> str:
     raise RuntimeError("gave up after three attempts")
 
 
+def forecast(town: str) -> str:
+    while True:
+        try:
+            return httpx.get("https://forecast.example", params={"town": town}).text
+        except httpx.HTTPError:
+            continue
+
+
 @app.post("/ask")
 def ask(town: str, messages: list[str]) -> str:
-    return f"{weather(town)} {birthday(messages)}"
+    return f"{weather(town)} {forecast(town)} {birthday(messages)}"
