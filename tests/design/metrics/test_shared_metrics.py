@@ -94,7 +94,24 @@ def answered(question):
     chosen = {m.family for m in made.metrics}
     assert "failure_answers" in chosen and not any("fallback_rate" in family for family in chosen)
     (why,) = [s.why for s in made.selection.shelf if "fallback_rate" in s.metric.family]
-    assert why.endswith("counts the same answers")
+    assert why.endswith("fails on the same calls")
+
+
+def test_errors_of_a_function_whose_missing_answer_is_counted_wait_on_the_shelf(tmp_path: Path) -> None:
+    raising = """
+def reply(question):
+    try:
+        return client.chat.completions.create(
+            model="m", messages=[{"role": "system", "content": "Reply to the mail in two polite sentences."}]
+        ).choices[0].message.content
+    except openai.APIError as error:
+        raise RuntimeError("nobody can reply") from error
+"""
+    made = _made(tmp_path, app__main=_ASKS + raising)
+
+    assert [m.family for m in made.metrics if m.claim.get("field") in ("status", "output")] == ["answer_present"]
+    shelved = {s.metric.family: s.why for s in made.selection.shelf}
+    assert shelved["error_rate"].endswith("answer_present fails on the same calls")
 
 
 def test_steps_that_call_each_other_share_nothing(tmp_path: Path) -> None:

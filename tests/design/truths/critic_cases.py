@@ -74,7 +74,8 @@ def is_refused(fixture: Fixture, case: dict[str, Any], which: str) -> list[str]:
     wanted = case[which]
     metrics = [_metric(fixture, case, wanted, wanted["at"], "")]
     if "beside" in wanted:
-        metrics.append(_metric(fixture, case, wanted, wanted["beside"], "_beside"))
+        beside = {**case, "metric": case.get("beside_metric", case["metric"])}
+        metrics.append(_metric(fixture, beside, wanted, wanted["beside"], "_beside"))
     points: dict[str, list[IntegrationPoint]] = {}
     for m, at in zip(metrics, (wanted["at"], wanted.get("beside")), strict=False):
         names = [at[0], *wanted.get("over", [])]

@@ -118,7 +118,7 @@ class ClaimedCode:
             body = _without_docstring(subject.ir.body) if subject is not None else ()
             if subject is None or len(body) != 1 or body[0][0] not in ("return", "expr"):
                 break
-            target = self._single_target(subject, value_of(body[0]))
+            target = self.single_target(subject, value_of(body[0]))
             if target is None or target in out or not _passes_on(value_of(body[0])):
                 break
             out.append(target)
@@ -134,13 +134,14 @@ class ClaimedCode:
         while len(out) <= MAX_HOPS:
             subject = self.subject(out[-1])
             given = [value_of(s) for s in subject.statements if s[0] == "return"] if subject is not None else []
-            target = self._single_target(subject, given[0]) if subject is not None and len(given) == 1 else None
+            target = self.single_target(subject, given[0]) if subject is not None and len(given) == 1 else None
             if target is None or target in out:
                 break
             out.append(target)
         return out
 
-    def _single_target(self, subject: Subject, e: Expr | None) -> str | None:
+    def single_target(self, subject: Subject, e: Expr | None) -> str | None:
+        """Return the one function of the repository that an expression calls, or None."""
         inner = unwrapped(e)
         while inner is not None and inner[0] in ("y", "Y", "w"):
             inner = operand_of(inner)
@@ -266,8 +267,8 @@ class ClaimedCode:
         while len(out) <= MAX_HOPS:
             subject = self.subject(out[-1])
             loops = [s for s in subject.statements if s[0] == "for"] if subject is not None else []
-            targets = {t for s in loops if subject and (t := self._single_target(subject, iterable_of(s))) is not None}
-            handed = self._single_target(subject, next(iter(self.returned(subject)), None)) if subject else None
+            targets = {t for s in loops if subject and (t := self.single_target(subject, iterable_of(s))) is not None}
+            handed = self.single_target(subject, next(iter(self.returned(subject)), None)) if subject else None
             targets |= {handed} if handed is not None else set()
             target = next(iter(targets)) if len(targets) == 1 else None
             inner = self.subject(target) if target is not None else None

@@ -5,14 +5,26 @@ from __future__ import annotations
 import json
 import re
 
-from gapwatch.design.architecture.claimed_code import EVIDENCE
+from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
 from gapwatch.design.metrics.code_view import CodeView, MetricRule, claim_key, placed
+from gapwatch.design.metrics.error_paths import in_body
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.place_rules import PLACE_RULES
-from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.code_walk import calls_in, constants_in, names_in, own_expressions, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Stmt, constant_of, is_call, is_name, targets_of, value_of
+from gapwatch.design.patterns.outside_calls import assigned_to
+from gapwatch.design.source.ir import (
+    Stmt,
+    body_of,
+    constant_of,
+    is_call,
+    is_name,
+    line_of,
+    name_of,
+    targets_of,
+    value_of,
+)
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
@@ -140,10 +152,73 @@ def _twin(metric: MetricDesign, view: CodeView) -> str | None:
     mine = _functions_of(metric, view)
     for other in view.by_claim.get(claim_key(metric), ()):
         if other is metric:
-            return None
+            break
         if mine and all(any(_same_result(m, o, metric, view) for o in _functions_of(other, view)) for m in mine):
             return f"{other.name} fails on the same traces for the same reason"
+    return _counted_above(metric, mine, view) or _handed_on(metric, mine, view)
+
+
+def _counted_above(metric: MetricDesign, mine: set[str], view: CodeView) -> str | None:
+    """Return who counts each error of functions as swallowed: handlers around their calls that protect nothing else."""
+    if metric.claim.get("field") != "status" or not mine:
+        return None
+    counting = {
+        (p.path, p.line): other.name
+        for other in view.metrics
+        if other.claim.get("field") == "attributes.swallowed_errors"
+        for p in other.places
+    }
+    callers = view.code.material.sites.callers
+    calls = [(edge.src, line, f) for f in mine for edge in callers.get(f, ()) for _, line in edge.sites]
+    found = [_handlers_around(*call, view) & counting.keys() for call in calls]
+    if {f for _, _, f in calls} != mine or not all(found):
+        return None
+    return f"{counting[min(found[0])]} counts the same errors, where a handler swallows them"
+
+
+def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | None:
+    """Return who says of the same answers whether they are there: functions below those that hand them on unchanged."""
+    if metric.claim.get("field") != "output" or metric.claim.get("present") is not True or not mine:
+        return None
+    below = [_answer_from(symbol, view) for symbol in mine]
+    for other in view.by_claim.get(claim_key(metric), ()):
+        if other is not metric and all(_functions_of(other, view) & reached for reached in below):
+            return f"{other.name} fails where the answer is missing that it hands on"
     return None
+
+
+def _handlers_around(symbol: str, line: int, callee: str, view: CodeView) -> set[tuple[str, int]]:
+    """Return (file, line) of each `try` that swallows the errors of a call and protects nothing else that may fail."""
+    subject = view.code.subject(symbol)
+    out: set[tuple[str, int]] = set()
+    for s in subject.statements if subject is not None else ():
+        if subject is None or s[0] != "try" or not in_body(s, line) or not view.errors.swallows(subject, s):
+            continue
+        leaving = [c for c in calls_in(body_of(s)) if view.errors.may_leave(subject, c)]
+        if all(callee in {edge.dst for edge in subject.inside(c)} for c in leaving):
+            out.add((subject.program.path(subject.info), line_of(s)))
+    return out
+
+
+def _answer_from(symbol: str, view: CodeView) -> set[str]:
+    """Return the functions below the one call whose answer a function hands on unchanged; none where it does not.
+
+    A function that tries again or falls back decides by itself whether there is an answer.
+    """
+    subject = view.code.subject(symbol)
+    given = view.code.returned(subject) if subject is not None else []
+    if subject is None or len(given) != 1:
+        return set()
+    values = list(assigned_to(subject.ir.body, str(name_of(given[0])))) if is_name(given[0]) else given
+    target = view.code.single_target(subject, values[0]) if len(values) == 1 else None
+    found: set[str] = set()
+    frontier = [target] if target is not None else []
+    for _ in range(MAX_HOPS):
+        hits = {f: {h.pattern for h in view.code.material.hits_of(f)} for f in frontier if f not in found}
+        frontier = [f for f, patterns in hits.items() if not patterns & {"has_cascade", "has_retry_loop"}]
+        found.update(frontier)
+        frontier = [edge.dst for f in frontier for edge in view.code.material.sites.callees.get(f, ())]
+    return found - {symbol}
 
 
 def _functions_of(metric: MetricDesign, view: CodeView) -> set[str]:

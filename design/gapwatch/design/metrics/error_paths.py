@@ -157,7 +157,7 @@ class ErrorPaths:
             return bool(last[3]) and all(self.raises(subject, b, depth) for b in [*branches, last[3]])
         return last[0] == "with" and self.raises(subject, body_of(last), depth)
 
-    def _swallows(self, subject: Subject, s: Stmt) -> bool:
+    def swallows(self, subject: Subject, s: Stmt) -> bool:
         """Return whether a `try` or `with` takes the errors of requests inside it."""
         if s[0] == "with":
             return any(
@@ -180,7 +180,7 @@ class ErrorPaths:
         """Return whether no handler of the `try` that begins at a line raises, or one takes errors of requests."""
         subject = self.code.subject(symbol)
         return subject is not None and any(
-            self._swallows(subject, s)
+            self.swallows(subject, s)
             or not any(x[0] == "raise" for h in handlers_of(s) for x in statements(handler_body(h)))
             for s in subject.statements
             if s[0] == "try" and line_of(s) == line
@@ -210,13 +210,13 @@ class ErrorPaths:
             s
             for s in subject.statements
             if (s[0] == "try" or (s[0] == "with" and any(is_call(e) for e, _ in items_of(s))))
-            and self._swallows(subject, s)
+            and self.swallows(subject, s)
         ]
         calls = [c for c in subject.calls if line is None or call_line(c) == line]
         lines = [line] if line is not None else sorted({call_line(c) for c in calls if self._can_fail(subject, c)})
         if not lines:
             return False
-        if all(any(_in_body(s, at) for s in around) for at in lines):
+        if all(any(in_body(s, at) for s in around) for at in lines):
             return True
         fallible = [c for c in calls if self._can_fail(subject, c)]
         if fallible and all(
@@ -247,7 +247,7 @@ class ErrorPaths:
             if s[0] == "try" and line in (line_of(s), *(_handler_line(h) for h in handlers_of(s))):
                 return self._why_normal(subject, s)
             if s[0] == "with" and line_of(s) == line:
-                return None if self._swallows(subject, s) else _WRONG_VALUES
+                return None if self.swallows(subject, s) else _WRONG_VALUES
         inner = [t for t in self.code.chain(symbol)[1:] if self.code.subject(t) is not None]
         tries = [(one, s) for t in inner if (one := self.code.subject(t)) for s in one.statements if s[0] == "try"]
         reasons = [self._why_normal(one, s) for one, s in tries]
@@ -389,7 +389,7 @@ def _is_of_values(kinds: Iterable[Expr]) -> bool:
     return {last_name(kind) for kind in kinds} <= _OF_VALUES
 
 
-def _in_body(s: Stmt, line: int) -> bool:
+def in_body(s: Stmt, line: int) -> bool:
     """Return whether a line lies in the protected block of a `try` or `with`."""
     body = body_of(s)
     last = min((_handler_line(h) for h in handlers_of(s)), default=end_of(s)) - 1 if s[0] == "try" else end_of(s)

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompt_flow import given_by_callers
-from gapwatch.design.patterns.code_walk import arguments_of, names_in, own_expressions, text_of, walk
+from gapwatch.design.patterns.code_walk import arguments_of, calls_in, names_in, own_expressions, text_of, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.outside_calls import assigned_to
 from gapwatch.design.source.ir import (
+    Body,
     Expr,
+    body_of,
     call_line,
     callee_of,
+    end_of,
+    handler_body,
+    handlers_of,
     is_call,
     iterable_of,
     positional_of,
@@ -52,6 +57,45 @@ def why_foreign(code: ClaimedCode, symbol: str, line: int) -> str | None:
     parses = [c for c in parses if call_line(c) == line] or parses
     reasons = [_why(code, subject, positional_of(c)[0] if positional_of(c) else arguments_of(c)[0], 0) for c in parses]
     return reasons[0] if reasons and all(reasons) else None
+
+
+def why_read_again(code: ClaimedCode, symbol: str) -> str | None:
+    """Return why a text that cannot be parsed is the normal course: where one way fails, the code tries another one.
+
+    Args:
+        code: The functions.
+        symbol: The function that parses.
+    """
+    subject = code.subject(code.worker(symbol))
+    if subject is None:
+        return None
+    parses = [c for c in subject.calls if _is_parse(subject, c) and arguments_of(c)]
+    for s in subject.statements:
+        if s[0] != "try":
+            continue
+        passing = [h for h in handlers_of(s) if _goes_on(handler_body(h))]
+        inside = list(calls_in(body_of(s)))
+        first = [c for c in parses if c in inside]
+        again = [c for h in handlers_of(s) for c in calls_in(handler_body(h)) if c in parses]
+        again += [c for c in parses if passing and call_line(c) > end_of(s)]
+        if any(_roots(subject, a) & _roots(subject, b) for a in first for b in again):
+            return (
+                "it reads the text in one way after the other; a text that the first cannot read is the normal course"
+            )
+    return None
+
+
+def _goes_on(body: Body) -> bool:
+    """Return whether a block goes on with what stands below it."""
+    return not body or body[-1][0] not in ("return", "raise", "continue", "break")
+
+
+def _roots(subject: Subject, parse: Expr) -> set[str]:
+    """Return the names that a parsed text is made of."""
+    names = {n.partition(".")[0] for n in names_in(arguments_of(parse)[0])}
+    return names | {
+        n.partition(".")[0] for name in names for v in assigned_to(subject.ir.body, name) for n in names_in(v)
+    }
 
 
 def _is_parse(subject: Subject, call: Expr) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from gapwatch.design.metrics.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.parsed_texts import why_foreign
+from gapwatch.design.metrics.parsed_texts import why_foreign, why_read_again
 from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, own_expressions, unwrapped, walk
 from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import Subject
@@ -176,6 +177,13 @@ def _no_queue(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
     return None
 
 
+def _read_in_several_ways(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    del place
+    if metric.claim.get("field") != "attributes.parsed_text":
+        return None
+    return why_read_again(view.code, symbol)
+
+
 def _foreign_text(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") != "attributes.parsed_text":
         return None
@@ -198,12 +206,21 @@ def _no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVi
     if not at and not any(view.errors.may_leave(subject, call) for call in subject.calls):
         return "it chooses from what it is given and searches nothing"
     at = at or [c for c in subject.calls if subject.reach(c).capability == "retrieval"]
-    chained = {last_name(inner) for c in at for inner in walk(c) if is_call(inner)}
+    chained = {last_name(inner) for c in at for inner in _receivers(c)}
     if at and chained <= _LISTS | {"to_list", "where", "limit"}:
         return "it lists what is there and asks nothing"
     read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
     own = sorted(n for n in read if _ONES_OWN.search(n))
     return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
+
+
+def _receivers(call: Expr) -> Iterator[Expr]:
+    """Yield a call and the calls whose results it works on: `store.where(a).limit(3)`."""
+    e = call
+    while e[0] in ("c", "a", "s", "w"):
+        if is_call(e):
+            yield e
+        e = e[1]
 
 
 def _values_of(subject: Subject, e: Expr) -> list[Expr]:
@@ -276,6 +293,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "no_work": _no_work,
     "no_queue": _no_queue,
     "foreign_text": _foreign_text,
+    "read_in_several_ways": _read_in_several_ways,
     "no_search": _no_search,
     "always_a_row": _always_a_row,
     "only_failures": _only_failures,

@@ -192,7 +192,7 @@ def _chosen(
             and not (m.family in ONCE and families[_kind(m)])
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
-            and not any(_counts_it(m, other) or _counts_it(other, m) for other in taken)
+            and not any(_counts_it(m, other) or _counts_it(other, m) or _fails_with(m, other) for other in taken)
             and not (
                 _kind(m) in _HANDED_ON
                 and any((m.component, o) in edges or (o, m.component) in edges for o in of_kind[_kind(m)])
@@ -224,6 +224,13 @@ def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
     told = metric.told_at
     is_of_failures = other.claim.get("field") == "attributes.answer_outcome"
     return told is not None and is_of_failures and any((p.path, p.line) == (told.path, told.line) for p in other.places)
+
+
+def _fails_with(metric: MetricDesign, other: MetricDesign) -> bool:
+    """Return whether another metric fails on each error of a metric's spans: a call that ended in one has no answer."""
+    is_of_status = metric.claim.get("field") == "status"
+    is_of_answer = other.claim.get("field") == "output" and other.claim.get("present") is True
+    return is_of_status and is_of_answer and bool(metric.spans) and set(metric.spans) <= set(other.spans)
 
 
 def _owner(metric: MetricDesign) -> str:
@@ -271,9 +278,9 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
 
 def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str]) -> str:
     same = [m.name for m in chosen if _kind(m) == _kind(metric)]
-    counted = next((m.name for m in chosen if _counts_it(metric, m)), None)
+    counted = next((m.name for m in chosen if _counts_it(metric, m) or _fails_with(metric, m)), None)
     if counted is not None:
-        return f"{counted} counts the same answers"
+        return f"{counted} fails on the same calls"
     followed = next((m.name for m in chosen if m.family == _FOLLOWS.get(metric.family)), None)
     if followed is not None:
         return f"it follows {followed}"

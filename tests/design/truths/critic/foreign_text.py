@@ -47,6 +47,26 @@ def kept(question: str) -> dict[str, Any]:
     return requested(json.dumps({"question": question}))
 
 
+def route(question: str) -> dict[str, Any]:
+    messages = [{"role": "system", "content": "Answer as JSON between fences."}, {"role": "user", "content": question}]
+    text = client.chat.completions.create(model="small", messages=messages).choices[0].message.content or ""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    fenced = text.split("```")[1]
+    return json.loads(fenced.strip())
+
+
+def rank(question: str) -> dict[str, Any]:
+    messages = [{"role": "system", "content": "Answer as JSON between fences."}, {"role": "user", "content": question}]
+    text = client.chat.completions.create(model="small", messages=messages).choices[0].message.content or ""
+    try:
+        return json.loads(text.strip().removeprefix("```json").removesuffix("```"))
+    except ValueError as error:
+        raise RuntimeError("no order of passages") from error
+
+
 def plan(question: str) -> dict[str, Any]:
     messages = [{"role": "system", "content": "Answer as JSON with steps."}, {"role": "user", "content": question}]
     chosen = client.chat.completions.create(model="large", messages=messages)
@@ -56,7 +76,7 @@ def plan(question: str) -> dict[str, Any]:
 @app.post("/ask")
 def ask(question: str) -> dict[str, object]:
     return {
-        "plan": plan(question),
+        "plan": [plan(question), route(question), rank(question)],
         "pieces": list(pieces(question)),
         "completed": completed(question),
         "known": [remembered(question), kept(question), extra_headers()],

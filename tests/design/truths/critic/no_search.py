@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import chromadb
 from fastapi import FastAPI
+from qdrant_client import QdrantClient, models
 
 app = FastAPI()
 passages = chromadb.PersistentClient("passages").get_collection("handbook")
+records = QdrantClient("http://index.example:6333")
 
 
 def relevant_contexts(contexts: list[dict[str, int]]) -> list[dict[str, int]]:
@@ -28,6 +30,16 @@ def page_of(offset: int) -> list[str]:
     return passages.get(limit=20, offset=offset)["documents"]
 
 
+def known_records(names: list[str]) -> list[str]:
+    wanted = models.FieldCondition(key="name", match=models.MatchAny(any=names))
+    return [record.id for record in records.scroll("handbook", scroll_filter=models.Filter(should=[wanted]))[0]]
+
+
+def nearest(vector: list[float]) -> list[str]:
+    found = records.search("handbook", query_vector=vector, query_filter=models.Filter(should=[]), limit=4)
+    return [point.id for point in found]
+
+
 def retrieve(question: str) -> list[str]:
     found = passages.query(query_texts=[question], n_results=4)
     return found["documents"][0]
@@ -40,5 +52,6 @@ def ask(question: str, customer_id: str, contexts: list[dict[str, int]]) -> dict
         "past": past_of(question, customer_id),
         "notes": own_notes(question, customer_id),
         "page": page_of(0),
+        "records": [known_records([question]), nearest([0.1, 0.2])],
         "found": retrieve(question),
     }

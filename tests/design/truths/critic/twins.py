@@ -65,8 +65,44 @@ async def headlines(question: str) -> AsyncIterator[str]:
         yield piece.choices[0].delta.content or ""
 
 
+async def prices() -> str:
+    async with httpx.AsyncClient() as session:
+        return (await session.get("https://prices.example")).raise_for_status().text
+
+
+async def prices_or_note() -> str:
+    try:
+        return await prices()
+    except httpx.HTTPError:
+        return "The prices cannot be read."
+
+
+async def laws(question: str) -> str:
+    async with httpx.AsyncClient() as session:
+        return (await session.get("https://laws.example", params={"q": question})).raise_for_status().text
+
+
+async def laws_and_comments(question: str) -> str:
+    try:
+        return await laws(question) + await search(question)
+    except httpx.HTTPError:
+        return ""
+
+
+async def translated(text: str) -> str:
+    words = f"Translate into English: {text}"
+    return await complete("Translate.", words)
+
+
+async def shortened(text: str) -> str:
+    answer = await complete("Shorten.", text)
+    return answer.partition("SHORT:")[2].strip()
+
+
 @app.post("/report")
 async def make_report(question: str) -> dict[str, object]:
     steps = await plan(question)
+    steps += [await prices_or_note(), await laws_and_comments(question), await translated(question)]
+    steps.append(await shortened(question))
     told = [piece async for piece in sent_pieces(question)] + [piece async for piece in headlines(question)]
     return {"steps": steps, "told": told, **await report(question, await search(question))}
