@@ -21,8 +21,8 @@ from gapwatch.design.patterns.code_walk import (
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names
-from gapwatch.design.routes.forms import STATUS_FIELDS, Forms
-from gapwatch.design.routes.reaches import WORK, answer_fields
+from gapwatch.design.routes.forms import ERROR_NAME, STATUS_FIELDS, Forms
+from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
 from gapwatch.design.source.ir import (
     Body,
@@ -90,7 +90,7 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
             yield from _of_check(subject, s, before)
             yield from _of_invalid_value(s, body[i + 1 :])
             yield from _of_told_failure(s)
-        elif (given := _given(s)) is not None and _form(subject, before, given) == "error" and not _refuses(given):
+        elif (given := _given(s)) is not None and _is_failure(subject, before, given):
             yield given, line_of(s), "error text", 0.8
         for inner in inner_bodies(s):
             yield from _of_block(subject, inner, before)
@@ -180,6 +180,14 @@ def _is_nothing(value: Expr) -> bool:
 def _refuses(value: Expr) -> bool:
     """Return whether a text refuses what was given: nothing was tried."""
     return any(_GIVEN_WRONG.search(text) for text in constants_in(value))
+
+
+def _is_failure(subject: Subject, before: list[Stmt], value: Expr) -> bool:
+    """Return whether a value words a failure; a model's refusal of what a guard has blocked is the normal course."""
+    if _form(subject, before, value) != "error" or _refuses(value):
+        return False
+    calls = flowing_calls(subject, before, value)
+    return not any(ERROR_NAME.search(last_name(c)) and "llm_chat" in reaches(subject, c) for c in calls)
 
 
 def _recorded(subject: Subject, s: Stmt) -> Expr | None:
