@@ -41,6 +41,32 @@ agent = Agent(name="worker", instructions="Work.")
 async def handle(question):
     return await Runner.run(agent, question, max_turns=7)
 """
+MIDDLEWARE = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelCallLimitMiddleware
+from langchain.agents.middleware.model_call_limit import ModelCallLimitExceededError
+
+bounds = [ModelCallLimitMiddleware(run_limit=8, exit_behavior="error")]
+agent = create_agent("openai:gpt-4o", tools=[], middleware=bounds)
+
+
+def handle(question):
+    try:
+        return agent.invoke({"messages": [question]})
+    except ModelCallLimitExceededError:
+        return "This took too long."
+"""
+ATTRIBUTE = """
+from langchain.agents import AgentExecutor
+
+
+class Desk:
+    def __init__(self, agent, tools):
+        self.executor = AgentExecutor(agent=agent, tools=tools, max_iterations=4)
+
+    def handle(self, question):
+        return self.executor.invoke({"input": question})
+"""
 PLAIN = _PYDANTIC + "\nasync def handle(question):\n    return (await agent.run(question)).output\n"
 
 #: Name: source, limit, bad ends, {(how, line)}.
@@ -52,6 +78,8 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
         {("limit", 13)},
     ),
     "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("error",), set()),
+    "a limit of the agent's middleware": (MIDDLEWARE, "run_limit=8", ("limit", "error"), {("limit", 14)}),
+    "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("error",), set()),
     "a limit as an argument": (RUNNER, "max_turns=7", ("error",), set()),
 }
 

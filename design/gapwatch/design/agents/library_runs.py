@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from gapwatch.design.agents.agent_loop import AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import of_words, status_of
 from gapwatch.design.agents.told_errors import caught_names
-from gapwatch.design.patterns.code_walk import own_expressions, text_of, walk
+from gapwatch.design.patterns.code_walk import arguments_of, names_in, own_expressions, text_of, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
+    Expr,
     Stmt,
     body_of,
     call_line,
+    callee_of,
     constant_of,
     handler_body,
     handlers_of,
@@ -20,10 +23,13 @@ from gapwatch.design.source.ir import (
     keywords_of,
     line_of,
     pairs_in,
+    targets_of,
     value_of,
 )
-from gapwatch.design.source.program import statements
+from gapwatch.design.source.program import last_name, statements
 
+#: Methods of a framework that run an agent; others make one.
+_RUNS = re.compile(r"^a?(run|invoke|stream|batch|iter|kickoff|call|execute)(_|$)")
 _BROAD = frozenset({"Exception", "BaseException"})
 
 
@@ -33,10 +39,11 @@ def library_runs(subjects: Iterable[Subject]) -> Iterator[AgentLoop]:
         if subject.ir.kind == "module":
             continue
         for call in subject.calls:
-            if subject.reach(call).capability not in ("llm_chat", "framework"):
+            capability = subject.reach(call).capability
+            if capability != "llm_chat" and not (capability == "framework" and _RUNS.search(last_name(call))):
                 continue
             limits, errors = subject.sites.catalog.run_limits([subject.reach(call).dotted])
-            limit = _limit(subject, frozenset(limits)) if limits else ""
+            limit = _limit(subject, call, frozenset(limits)) if limits else ""
             exits = tuple(_caught(subject, frozenset(errors), call_line(call)))
             if limit or exits:
                 yield _run(subject, call_line(call), limit or exits[0].why, exits)
@@ -50,20 +57,47 @@ def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...]) -
     return AgentLoop(path, line, subject.symbol, line, "library", line, "done", exits, (), (), can_raise, limit)
 
 
-def _limit(subject: Subject, names: frozenset[str]) -> str:
-    """Return the code that sets one of some limits in a function."""
-    for s in subject.statements:
-        for e in own_expressions(s):
-            for one in walk(e):
-                if is_call(one):
-                    for name, value in keywords_of(one):
-                        if name in names and value != ("k", None):
-                            return f"{name}={text_of(value)}"
-                elif one[0] == "d":
-                    for key, value in pairs_in(one):
-                        if key is not None and key[0] == "k" and constant_of(key) in names:
-                            return f"{constant_of(key)}: {text_of(value)}"
+def _limit(subject: Subject, run: Expr, names: frozenset[str]) -> str:
+    """Return the code that sets one of some limits: in the function of a run, or where what it runs is made."""
+    here = [e for s in subject.statements for e in own_expressions(s)]
+    return next((text for e in (*here, *_made(subject, run)) if (text := _set_in(e, names))), "")
+
+
+def _set_in(e: Expr, names: frozenset[str]) -> str:
+    """Return the code of an expression that sets one of some limits, as an argument or as an entry."""
+    for one in walk(e):
+        if is_call(one):
+            for name, value in keywords_of(one):
+                if name in names and value != ("k", None):
+                    return f"{name}={text_of(value)}"
+        elif one[0] == "d":
+            for key, value in pairs_in(one):
+                if key is not None and key[0] == "k" and constant_of(key) in names:
+                    return f"{constant_of(key)}: {text_of(value)}"
     return ""
+
+
+#: Most names in a row behind an agent: the agent, its list of middlewares, one of these.
+_MOST_NAMES = 3
+
+
+def _made(subject: Subject, run: Expr) -> Iterator[Expr]:
+    """Yield what an agent is made of that a variable of the module or an attribute of the class holds."""
+    program, info = subject.program, subject.info
+    around = [f for f in program.functions if f.number == program.bodies[info.module] or 0 <= f.owner == info.owner]
+    given: dict[str, Expr] = {}
+    for holder in around:
+        for s in statements(holder.ir.body):
+            if s[0] == "assign" and (value := value_of(s)) is not None:
+                given.update((text_of(target), value) for target in targets_of(s))
+    wanted = {name for e in (callee_of(run), *arguments_of(run)[:1]) for name in names_in(e)}
+    wanted |= {name.rpartition(".")[0] for name in wanted}
+    known: set[str] = set()
+    for _ in range(_MOST_NAMES):
+        found = sorted(wanted & given.keys() - known)
+        known.update(found)
+        yield from (given[name] for name in found)
+        wanted = {name for made in found for name in names_in(given[made])}
 
 
 def _around(subject: Subject, line: int) -> list[Stmt]:
