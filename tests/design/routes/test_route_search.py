@@ -70,6 +70,11 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
     "runnables that variables hold": ("option", [2, 3], "def f(make, names):\n    first = make('a')\n    others = [make(n) for n in names]\n    return first.with_fallbacks(others)\n"),
     "a router": ("option", [2, 2], "from litellm import Router\ndef f(): return Router(model_list=[], fallbacks=[{'a': ['b']}])\n"),
     "the last resort of retries": ("option", [2, 2], "from tenacity import retry\n@retry(retry_error_callback=rules)\ndef f(p): return ask(p)\n"),
+    "an answer, or a sentence for nothing found": ("canned text", [4, 6], "def f(q):\n    found = search(q)\n    if found:\n        text, cost = ask(found)\n    else:\n        text = \"I couldn't find anything to answer from.\"\n        cost = 0\n    return {'text': text, 'cost': cost}\n"),
+    "a part of the answer, or a sentence": ("canned text", [2, 4], "def f(p):\n    reply = ask(p)\n    if not reply or not reply.get('text'):\n        text = 'Something went wrong'\n    else:\n        text = reply['text']\n    return {'text': text}\n"),
+    "a sentence where a stream was empty": ("canned text", [3, 7], "async def f(socket, p):\n    text = ''\n    for part in ask(p):\n        text += part\n        await socket.send(text)\n    if text.strip() == '':\n        await socket.send('Sorry, there is no answer to this.')\n"),
+    "a text that is named as the one that stands in": ("canned text", [4, 6], "FALLBACK_REJECTION = 'This is about something else.'\ndef f(p):\n    try:\n        return ask(p)\n    except Exception:\n        return FALLBACK_REJECTION\n"),
+    "a cache that tells whether it holds": ("cache", [3, 6], "def _cached(key): return redis.get(key) is not None, redis.get(key)\ndef f(key):\n    held, value = _cached(key)\n    if held:\n        return value\n    return search(key)\n"),
 }  # fmt: skip
 
 NO_ROUTES: dict[str, str] = {
@@ -99,6 +104,7 @@ NO_ROUTES: dict[str, str] = {
     "search in a list": "def f(items, k):\n    for item in items:\n        if item.key == k:\n            return item\n    return None\n",
     "formats of a date": "from datetime import datetime\ndef f(t):\n    try:\n        return datetime.strptime(t, '%Y')\n    except ValueError:\n        return datetime.strptime(t, '%m')\n",
     "formatted answer": "def f(p):\n    answer = ask(p)\n    if answer:\n        answer = rules(answer)\n    return answer\n",
+    "two sentences by what a model decided": "def f(p):\n    reply = ask(p)\n    urgent = reply['urgent']\n    if urgent:\n        text = f'A person was told why: {reply}'\n    else:\n        text = 'This can be answered now.'\n    return {'text': text}\n",
 }  # fmt: skip
 
 

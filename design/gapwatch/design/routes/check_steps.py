@@ -19,6 +19,7 @@ from gapwatch.design.patterns.code_walk import (
 )
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.checks import failed_names, good_names
+from gapwatch.design.routes.forms import Forms
 from gapwatch.design.routes.reaches import SOURCES, reaches
 from gapwatch.design.routes.way_pairs import RouteStep, step_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, way_of
@@ -30,7 +31,9 @@ from gapwatch.design.source.ir import (
     branches_of,
     call_line,
     is_call,
+    is_text,
     line_of,
+    target_of,
     targets_of,
     value_of,
 )
@@ -58,12 +61,14 @@ def after_check(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]
     for name, value in made_by(known, failed_names(test), s):
         yield from _replaced(subject, s, known, name, value, body, f"if {text}")
         yield from _judged(subject, s, known, value, body, f"if {text}")
+        yield from _instead(subject, s, known, value, (others[0][1] if others else s[3], body), f"if {text}")
     yield from _fresh(subject, s, before, body, after, f"unless {text}")
     for name, value in made_by(known, good_names(test), s):
         otherwise = others[0][1] if others else s[3]
         if otherwise:
             yield from _replaced(subject, s, known, name, value, otherwise, f"unless {text}")
-        elif leaves(body) and _hands_out(body, name):
+            yield from _instead(subject, s, known, value, (body, otherwise), f"unless {text}")
+        elif leaves(body) and _hands_out(body, name, known):
             yield from _followed(subject, s, known, name, value, after, f"unless {text}")
 
 
@@ -99,21 +104,31 @@ def made_by(before: list[Stmt], names: set[str], s: Stmt) -> Iterator[tuple[str,
     for name in sorted(names):
         root = name.partition(".")[0].partition("[")[0]
         for x in reversed(before):
-            value = value_of(x) if x[0] == "assign" and line_of(x) <= line_of(s) else None
+            value = _bound(x) if line_of(x) <= line_of(s) else None
             if value is None or unwrapped(value) == ("k", None) or value[0] in ("q", "!"):
                 continue
-            bound = {n for t in targets_of(x) for n in target_names(t)}
+            bound = _names_of(x)
             if name in bound or root in bound:
                 yield (name if name in bound else root), value
                 break
 
 
-def _hands_out(body: Body, name: str) -> bool:
-    """Return whether a block ends by returning a value, or something made of it."""
+def _bound(s: Stmt) -> Expr | None:
+    """Return what a statement binds to names, or adds to one."""
+    return value_of(s) if s[0] == "assign" else s[4] if s[0] == "aug" else None
+
+
+def _names_of(s: Stmt) -> set[str]:
+    return {text_of(target_of(s))} if s[0] == "aug" else {n for t in targets_of(s) for n in target_names(t)}
+
+
+def _hands_out(body: Body, name: str, before: list[Stmt]) -> bool:
+    """Return whether a block ends by returning a value, what came with it, or something made of these."""
     value = value_of(body[-1]) if body[-1][0] == "return" else None
     if value is None:
         return False
-    made = {name} | _assigned(statements(body))
+    together = next((names for x in reversed(before) if x[0] == "assign" and name in (names := _names_of(x))), set())
+    made = {name} | together | _assigned(statements(body))
     return any(n in made or n.partition(".")[0] in made for n in names_in(value))
 
 
@@ -153,6 +168,36 @@ def _replaced(
         if "person" in (found := reaches(subject, call)):
             yield from step_of(s, first, Way(call_line(call), "call", call, call, found, "yield"), why)
             return
+
+
+def _instead(
+    subject: Subject, s: Stmt, before: list[Stmt], value: Expr, blocks: tuple[Body, Body], why: str
+) -> Iterator[RouteStep]:
+    """Yield the step from the answer that one branch binds to a name to the fixed text that the other one binds.
+
+    Args:
+        subject: The function.
+        s: The `if` statement.
+        before: Statements that ran before it.
+        value: What the condition checks.
+        blocks: The branch where that is usable, and the other one.
+        why: What makes it go on, in words.
+    """
+    good, bad = blocks
+    names = _assigned(good) & _assigned(bad)
+    kept = [
+        (n, v) for n in sorted(names) for x in good if x[0] == "assign" and n in _names_of(x) and (v := value_of(x))
+    ]
+    for name, made in kept:
+        answer = first_answer(subject, bad, {name})
+        if answer is None or answer.target != name or Forms(statements(good), "").of(made) == "text":
+            continue
+        second = way_of(subject, statements(bad), answer.value, answer.line, name, "")
+        if is_text(answer.value) and second.form == "error":
+            second = replace(second, form="text")  # a sentence in the place of the answer, whatever it says
+        call, found = best_call(subject, flowing_calls(subject, [*before, *statements(good)], made))
+        if second.form == "text" and call is not None:
+            yield from step_of(s, Way(call_line(call), "call", call, value, found, name), second, why)
 
 
 def _is_made_of(second: Way, name: str) -> bool:

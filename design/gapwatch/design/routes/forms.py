@@ -32,6 +32,8 @@ ERROR_NAME = re.compile(r"error|exception|failure|failed|abort|reject|empty|abst
 _ERROR_TEXT = re.compile(
     r"^\W*(an? )?(\w+ )?(error|exception|fail(ed|ure|s)?|traceback|could not|couldn't|unable to|invalid)\b", re.I
 )
+#: Names of constants that stand in for an answer, whatever they say.
+_STANDS_IN = re.compile(r"FALLBACK|DEFAULT|CANNED")
 _BEFORE = re.compile(r"prior|previous|attempt|retry")
 _SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
@@ -108,7 +110,7 @@ class Forms:
             is_filled = depth == 0 and self.bound[name][0] in ("d", "l")
             return "given" if is_filled else self.of(self.bound[name], depth + 1)
         if last.isupper() and len(last) > 1:
-            return "error" if ERROR_NAME.search(last) else "text"
+            return "error" if ERROR_NAME.search(last) and not _STANDS_IN.search(last) else "text"
         return "given"
 
     def _of_text(self, e: Expr, depth: int) -> str:
