@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
 import httpx
 from fastapi import FastAPI
@@ -30,6 +31,26 @@ def wait_for_index() -> None:
 def warm_up() -> None:
     wait_for_index()
     load_handbook()
+
+
+@lru_cache(maxsize=4)
+def version_of(prompt: str) -> str:
+    return httpx.get("https://prompts.example", params={"name": prompt}).raise_for_status().text
+
+
+def labels_of(app: str) -> dict[str, str]:
+    return {"app": app, "prompt": version_of(f"{app}-system")}
+
+
+LABELS = labels_of("handbook")
+
+
+@lru_cache(maxsize=4)
+def rules_of(country: str) -> str:
+    return httpx.get("https://rules.example", params={"country": country}).raise_for_status().text
+
+
+RULES = {country: rules_of(country) for country in ("de", "fr")}
 
 
 def search(question: str) -> str:
@@ -63,4 +84,4 @@ def app_greeting() -> None:
 
 @app.post("/ask")
 def ask(question: str) -> str | None:
-    return answer(question, search(question))
+    return answer(question, search(question) + rules_of(question[:2]) + RULES["de"])
