@@ -67,6 +67,18 @@ class Desk:
     def handle(self, question):
         return self.executor.invoke({"input": question})
 """
+MAKER = """
+from llama_index.agent.openai import OpenAIAgent
+
+
+def make_agent(tools):
+    return OpenAIAgent.from_tools(tools=tools, max_function_calls=3)
+
+
+async def handle(question, tools):
+    agent = make_agent(tools)
+    return await agent.astream_chat(question)
+"""
 PLAIN = _PYDANTIC + "\nasync def handle(question):\n    return (await agent.run(question)).output\n"
 
 #: Name: source, limit, bad ends, {(how, line)}.
@@ -80,6 +92,7 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
     "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("error",), set()),
     "a limit of the agent's middleware": (MIDDLEWARE, "run_limit=8", ("limit", "error"), {("limit", 14)}),
     "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("error",), set()),
+    "a limit where a function makes the agent": (MAKER, "max_function_calls=3", ("error",), set()),
     "a limit as an argument": (RUNNER, "max_turns=7", ("error",), set()),
 }
 

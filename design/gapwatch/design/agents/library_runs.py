@@ -82,11 +82,11 @@ _MOST_NAMES = 3
 
 
 def _made(subject: Subject, run: Expr) -> Iterator[Expr]:
-    """Yield what an agent is made of that a variable of the module or an attribute of the class holds."""
+    """Yield what an agent is made of: of a variable, an attribute of the class, or a function that makes it."""
     program, info = subject.program, subject.info
     around = [f for f in program.functions if f.number == program.bodies[info.module] or 0 <= f.owner == info.owner]
     given: dict[str, Expr] = {}
-    for holder in around:
+    for holder in (*around, info):
         for s in statements(holder.ir.body):
             if s[0] == "assign" and (value := value_of(s)) is not None:
                 given.update((text_of(target), value) for target in targets_of(s))
@@ -98,6 +98,9 @@ def _made(subject: Subject, run: Expr) -> Iterator[Expr]:
         known.update(found)
         yield from (given[name] for name in found)
         wanted = {name for made in found for name in names_in(given[made])}
+    for call in (call for name in sorted(known) for call in walk(given[name]) if is_call(call)):
+        for maker in filter(None, (subject.other(edge.dst) for edge in subject.inside(call))):
+            yield from (e for s in maker.statements for e in own_expressions(s))
 
 
 def _around(subject: Subject, line: int) -> list[Stmt]:
