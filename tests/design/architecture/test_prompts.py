@@ -288,3 +288,32 @@ def test_the_prompts_of_a_chain_are_those_of_the_function_that_makes_it(tmp_path
     found = _prompts(tmp_path, {"m.py": _CHAIN})
 
     assert {p.text[:8] for p in found} == {"Write a ", "Join the"}
+
+
+_ENGINE = """from llama_index.agent.openai import OpenAIAgent
+from llama_index.core import VectorStoreIndex
+from llama_index.core.tools import QueryEngineTool, ToolMetadata
+
+TASK = "You are an analyst who answers only from the tools that you have."
+
+
+def make_agent(files):
+    index = VectorStoreIndex.from_documents(files)
+    about = ToolMetadata(name="reports", description="Answers questions about the reports that the user has chosen.")
+    tools = [QueryEngineTool(query_engine=index.as_query_engine(), metadata=about)]
+    return OpenAIAgent.from_tools(tools=tools, system_prompt=TASK)
+
+
+async def reply(question, files):
+    agent = make_agent(files)
+    return await agent.achat(question)
+"""
+
+
+def test_the_prompt_of_an_agent_that_a_function_makes_is_sent_by_who_runs_it_and_what_a_tool_says_of_itself_is_none(
+    tmp_path: Path,
+) -> None:
+    found = _prompts(tmp_path, {"m.py": _ENGINE})
+
+    assert {p.text for p in found} == {"You are an analyst who answers only from the tools that you have."}
+    assert "m.reply" in {p.symbol for p in found}

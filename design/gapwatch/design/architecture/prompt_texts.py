@@ -12,9 +12,13 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, given_by_callers, prompts_given
 from gapwatch.design.architecture.text_shapes import (
+    MAKES_AGENT,
+    MAKES_MODEL,
+    NAMES_MODEL,
     TELLS_PEOPLE,
     files_chosen,
     fits_keys,
+    gives_prompt,
     is_path,
     is_prompt,
     peeled,
@@ -22,7 +26,15 @@ from gapwatch.design.architecture.text_shapes import (
     text_and_fields,
     written_path,
 )
-from gapwatch.design.patterns.code_walk import arguments_of, children, own_expressions, target_names, text_of, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    children,
+    keyword,
+    own_expressions,
+    target_names,
+    text_of,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
@@ -48,15 +60,6 @@ from gapwatch.design.source.program import last_name
 from gapwatch.design.source.text_files import FileText
 
 MIN_TASK = 80  # characters of a text that can be the task of a prompt by itself
-#: Names of functions that put a prompt together.
-_MAKES_PROMPT = re.compile(r"prompt|message|instruct|template|system|persona|render|format|build|compose")
-#: Names of functions that make a chain, and of those that put together what a prompt is filled with.
-_MAKES_CHAIN = re.compile(r"(^|_)(chain|runnable|synth\w*)(_|$)")
-_MAKES_MATERIAL = re.compile(r"^_?(format|get|prepare|render|build)_(\w+_)?(docs?|documents?|passages?|chunks?)$")
-#: Constants that hold which model is asked.
-_NAMES_MODEL = re.compile(r"(^|_)(MODEL|LLM)S?$")
-#: Names of functions that make the client of a model.
-_MAKES_MODEL = re.compile(r"(^|_)(model|llm|client|settings|config)s?$")
 #: Most texts of one expression.
 _MOST = 6
 #: Most names and functions in a row that an expression is followed through.
@@ -152,7 +155,9 @@ class PromptTexts:
                 if is_call(current):
                     calls.append(current)
             is_part = current[0] in ("l", "t", "o")
-            pending.extend((inner, is_part) for inner in reversed(list(children(current))))
+            # A tool's description is no task of who may call it.
+            described = keyword(current, "description") if is_call(current) else None
+            pending.extend((inner, is_part) for inner in reversed(list(children(current))) if inner is not described)
         for call in calls:
             self._note_built(call, subject, out, depth, seen)
 
@@ -163,7 +168,7 @@ class PromptTexts:
         found = self._constants.find(e, subject.info.module, subject.info.owner)
         if found is not None:
             value, place = found
-            if last_name(e).isupper() and _NAMES_MODEL.search(last_name(e)):
+            if last_name(e).isupper() and NAMES_MODEL.search(last_name(e)):
                 # What a registry of models says of one is written for people.
                 return
             holder = self._holder(place)
@@ -194,9 +199,9 @@ class PromptTexts:
         """Note the texts of a function that makes the prompt: `self._messages(question)`."""
         given = frozenset(constant_of(a) for a in arguments_of(call) if is_text(a))
         edges = subject.inside(call)
-        if any(edge.dst in self.code.reaching(_MODELS) for edge in edges) or _MAKES_MODEL.search(
-            last_name(call).lower()
-        ):
+        name = last_name(call).lower()
+        is_answer = any(edge.dst in self.code.reaching(_MODELS) for edge in edges) and not MAKES_AGENT.search(name)
+        if is_answer or MAKES_MODEL.search(name):
             return
         for edge in edges:
             builder = self.code.subject(edge.dst)
@@ -206,11 +211,8 @@ class PromptTexts:
             if step in seen:
                 continue
             seen.add(step)
-            name = builder.ir.name.lower()
-            is_maker = _MAKES_PROMPT.search(name) or _MAKES_CHAIN.search(name)
-            is_beside = not is_maker and any(len(text.text) >= MIN_TASK for text in out.values())
-            if is_beside or _MAKES_MATERIAL.search(name):
-                # What it returns is material for the prompt that was found.
+            has_task = any(len(text.text) >= MIN_TASK for text in out.values())
+            if not gives_prompt(builder.ir.name.lower(), has_task):
                 continue
             returned = [
                 (s, value) for s in builder.statements if s[0] == "return" and (value := value_of(s)) is not None

@@ -99,6 +99,24 @@ def text_and_fields(e: Expr) -> tuple[str, list[str]] | None:
     return None
 
 
+#: Names of functions that put together a prompt, or a chain with one.
+_MAKES_PROMPT = re.compile(
+    r"prompt|message|instruct|template|system|persona|render|format|build|compose|(^|_)(chain|runnable|synth\w*)(_|$)"
+)
+#: Names of functions that make an agent with its prompt, and of those that put together what a prompt is filled with.
+MAKES_AGENT = re.compile(r"^_?(get|make|create|build|init\w*|setup)_(\w+_)?(agent|engine)$")
+_MAKES_MATERIAL = re.compile(r"^_?(format|get|prepare|render|build)_(\w+_)?(docs?|documents?|passages?|chunks?)$")
+#: Names of functions that make the client of a model, and of constants that hold which one is asked.
+MAKES_MODEL = re.compile(r"(^|_)(model|llm|client|settings|config)s?$")
+NAMES_MODEL = re.compile(r"(^|_)(MODEL|LLM)S?$")
+
+
+def gives_prompt(name: str, has_task: bool) -> bool:
+    """Return whether a function gives a prompt, by its name, and no material for the one that was found already."""
+    is_maker = _MAKES_PROMPT.search(name) or MAKES_AGENT.search(name)
+    return bool(is_maker or not has_task) and not _MAKES_MATERIAL.search(name)
+
+
 #: Functions and methods that write logs, messages and error answers.
 TELLS_PEOPLE = frozenset(
     {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print", "echo", "HTTPException"}
