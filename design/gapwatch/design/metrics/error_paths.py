@@ -164,7 +164,7 @@ class ErrorPaths:
                 is_call(e) and last_name(e) == "suppress" and not _is_of_values(list(e[2])) for e, _ in items_of(s)
             )
         for handler in handlers_of(s):
-            kinds = _kinds_of(handler)
+            kinds = kinds_of(handler)
             body = handler_body(handler)
             if (kinds and _is_of_values(kinds)) or self.raises(subject, body):
                 continue
@@ -192,7 +192,7 @@ class ErrorPaths:
         for s in subject.statements if subject is not None else ():
             if s[0] == "try" and line_of(s) == line:
                 raising = [h for h in handlers_of(s) if self.raises(subject, handler_body(h))]  # type: ignore[arg-type]
-                return bool(raising) and all(_kinds_of(h) and _is_of_values(_kinds_of(h)) for h in raising)
+                return bool(raising) and all(kinds_of(h) and _is_of_values(kinds_of(h)) for h in raising)
         return False
 
     def is_swallowed(self, symbol: str, line: int | None, depth: int = 0) -> bool:
@@ -255,14 +255,14 @@ class ErrorPaths:
 
     def _why_normal(self, subject: Subject, s: Stmt) -> str | None:
         takes = [h for h in handlers_of(s) if not self.raises(subject, handler_body(h))]
-        kinds = [kind for h in takes for kind in _kinds_of(h)]
+        kinds = [kind for h in takes for kind in kinds_of(h)]
         names = {last_name(kind) for kind in kinds}
         for name in sorted(names):
             if self._directs(subject, name):
                 return f"{name} ends or directs the work and is no error"
         if takes and all(_is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
-        if kinds and all(_kinds_of(h) for h in takes):
+        if kinds and all(kinds_of(h) for h in takes):
             if names <= _OF_VALUES:
                 return _WRONG_VALUES
             asks = {last_name(c) for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)}
@@ -372,14 +372,14 @@ def _is_of_one_kind(test: Expr, name: str | None) -> bool:
 
 def _is_for_missing(handler: Stmt) -> bool:
     """Return whether a handler takes a missing record: by its exception, or by status 404."""
-    kinds = _kinds_of(handler)
+    kinds = kinds_of(handler)
     if kinds and all(_MISSING.search(last_name(kind)) for kind in kinds):
         return True
     tests = [t for s in statements(handler_body(handler)) if s[0] == "if" for t, _ in branches_of(s)]
     return any(("k", 404) in walk(test) for test in tests)
 
 
-def _kinds_of(handler: Stmt) -> list[Expr]:
+def kinds_of(handler: Stmt) -> list[Expr]:
     """Return the exceptions that a handler takes; none where it takes everything."""
     caught = caught_by(handler)
     return [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]

@@ -6,14 +6,35 @@ import re
 from collections.abc import Iterator
 
 from gapwatch.design.metrics.code_view import CodeView, PlaceRule
+from gapwatch.design.metrics.error_paths import kinds_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.parsed_texts import why_foreign, why_read_again
-from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    calls_in,
+    constants_in,
+    names_in,
+    own_expressions,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
-from gapwatch.design.source.ir import Expr, Stmt, body_of, call_line, callee_of, constant_of, is_call, line_of, value_of
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    body_of,
+    call_line,
+    callee_of,
+    constant_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    line_of,
+    value_of,
+)
 from gapwatch.design.source.program import last_name, statements
 
 #: Methods that make an object and do no work of a request.
@@ -103,9 +124,30 @@ def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
 
 
 def _normal_course(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") in ("attributes.fallback_depth", "tier") and metric.source == "catalog":
+        made = _makes_missing(symbol, place, view)
+        return "it makes and keeps what is not there yet, which a first request finds by right" if made else None
     if metric.claim.get("field") != "attributes.swallowed_errors":
         return None
     return view.errors.why_normal(symbol, place.line)
+
+
+#: Calls that keep what they are given, and exceptions of what is not kept yet.
+_KEEPS = re.compile(r"(persist|save|write|dump|store|put|upload|create|add|insert|mkdir|makedirs)(_|$)")
+_NOT_STORED = re.compile(r"^FileNotFoundError$|DoesNotExist|NoSuch|^KeyError$")
+
+
+def _makes_missing(symbol: str, place: CodePlace, view: CodeView) -> bool:
+    """Return whether a handler in a place makes and keeps what was not there."""
+    subject = view.code.subject(symbol)
+    for s in subject.statements if subject is not None else ():
+        if s[0] == "try" and place.line <= line_of(s) <= max(place.end, place.line):
+            for h in handlers_of(s):
+                names = [last_name(kind) for kind in kinds_of(h)]
+                kept = any(_KEEPS.match(last_name(c)) for c in calls_in(handler_body(h)))
+                if kept and names and all(map(_NOT_STORED.search, names)):
+                    return True
+    return False
 
 
 def _set_up(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
