@@ -319,3 +319,15 @@ def test_the_prompt_of_an_agent_that_a_function_makes_is_sent_by_who_runs_it_and
 
     assert {p.text for p in found} == {"You are an analyst who answers only from the tools that you have."}
     assert "m.reply" in {p.symbol for p in found}
+
+
+def test_what_a_prompt_is_filled_with_is_no_prompt_of_its_own(tmp_path: Path) -> None:
+    source = (
+        "from langchain_core.messages import SystemMessage\nfrom langchain_openai import ChatOpenAI\n\n\n"
+        "def ask(question, is_first):\n"
+        '    tone = "Greet the customer by name." if is_first else "Do not greet the customer once more."\n'
+        '    task = f"You sort the requests of customers into teams, and name one team. {tone}"\n'
+        "    return ChatOpenAI().invoke([SystemMessage(content=task), question])\n"
+    )
+
+    assert {p.text[:12] for p in _prompts(tmp_path, {"m.py": source})} == {"You sort the"}

@@ -94,6 +94,32 @@ def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None,
     return out
 
 
+def given_whole(subject: Subject, given: Expr) -> list[tuple[Stmt | None, Expr]]:
+    """Return an expression, and what the names were given that stand in it whole, and not as a part of a text."""
+    out: list[tuple[Stmt | None, Expr]] = [(None, given)]
+    for _, e in out:
+        names = set(_whole(e))
+        out += [
+            (s, value)
+            for s in (subject.statements if names else ())
+            if s[0] == "assign" and (value := value_of(s)) is not None
+            if any(t[0] == "n" and t[1] in names for t in targets_of(s)) and not any(s is known for known, _ in out)
+        ]
+    return out
+
+
+def _whole(e: Expr) -> Iterator[str]:
+    if e[0] == "n":
+        yield e[1]
+    elif e[0] in ("t", "l", "b", "?"):
+        yield from (name for inner in children(e) for name in _whole(inner))
+    elif e[0] == "o":
+        # What follows the first text of a sum is what it is filled with.
+        yield from _whole(e[2][0])
+    elif is_call(e) and e[1][0] == "a":
+        yield from _whole(e[1][1])
+
+
 def _roots(e: Expr) -> Iterator[str]:
     for name in names_in(e):
         yield name

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.answer_keys import keys_of_parsers, output_keys
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import ComponentDraft
-from gapwatch.design.architecture.prompt_flow import Carried, evidence_of, flowing_into, said_to_model, values_of_field
+from gapwatch.design.architecture.prompt_flow import Carried, evidence_of, given_whole, said_to_model, values_of_field
 from gapwatch.design.architecture.prompt_texts import MIN_TASK, Found, PromptText, PromptTexts, target_name
-from gapwatch.design.patterns.code_walk import names_in, walk
+from gapwatch.design.patterns.code_walk import names_in
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Expr, is_name, line_of, name_of, value_of
+from gapwatch.design.source.ir import line_of, value_of
 
 #: Most prompts of one function.
 _MOST = 6
@@ -78,12 +78,9 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
     for path in component.files:
         for one in texts.carried.get(path, ()):
             held: Found = {}
-            flows = flowing_into(one.holder, [one.value])
-            added = set(_added(value for _, value in flows))
-            for s, value in flows:
+            for s, value in given_whole(one.holder, one.value):
                 label, line = (target_name(s), line_of(s)) if s is not None else (one.label, one.line)
-                if s is None or label not in added:
-                    texts.note(value, one.holder, label, line, held)
+                texts.note(value, one.holder, label, line, held)
             for found in held.values():
                 if not any(p.text == found.text for p in out):
                     for sender in _senders_of(one, component, calls, code):
@@ -93,14 +90,6 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
     return sorted(
         out, key=lambda p: (p.symbol, p.symbol in templates and _is_setting(p), _is_asked(p.name), -len(p.text))
     )
-
-
-def _added(values: Iterable[Expr]) -> Iterator[str]:
-    """Yield the names that are added to the end of another name's text: `instructions + passages`."""
-    for value in values:
-        for e in walk(value):
-            if e[0] == "o" and e[1] == "+" and len(e[2]) > 1 and is_name(e[2][0]):
-                yield from (name_of(operand) for operand in e[2][1:] if is_name(operand))
 
 
 def _tasks(prompts: list[Prompt]) -> list[Prompt]:
