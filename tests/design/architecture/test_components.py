@@ -299,3 +299,40 @@ def test_classes_of_one_kind_are_called_by_the_kind(tmp_path: Path) -> None:
     made = _made(tmp_path, files)
 
     assert "search_providers" in {c.id for c in made.architecture.components}
+
+
+def test_many_endpoints_of_a_file_are_named_for_it_and_those_that_reach_a_model_stand_alone(tmp_path: Path) -> None:
+    listed = "".join(
+        f'@app.get("/{n}")\ndef list_{n}():\n    return store.execute("{n}")\n\n' for n in ("a", "b", "c", "d", "e")
+    )
+    orders = (
+        "import sqlite3\nfrom fastapi import FastAPI\nfrom client import ModelClient\n\n"
+        f'app = FastAPI()\nstore = sqlite3.connect("x")\n\n{listed}'
+        '@app.post("/explain")\ndef explain(question):\n    return ModelClient().complete(question)\n'
+    )
+    made = _made(tmp_path, {"client.py": CLIENT, "orders.py": orders})
+
+    held = _held(made)
+    assert held["orders_endpoints"] == {f"list_{n}" for n in ("a", "b", "c", "d", "e")}
+    assert held["explain_endpoint"] == {"explain"}
+
+
+def test_many_functions_of_a_file_that_is_named_like_any_other_are_named_for_its_folder(tmp_path: Path) -> None:
+    names = ("read_user", "read_order", "save_user", "save_order", "drop_order")
+    common = "import sqlite3\nstore = sqlite3.connect('x')\n" + "".join(
+        f"def {n}(key):\n    return store.execute('{n}', key)\n" for n in names
+    )
+    asking = (
+        "from client import ModelClient\nfrom shared.common_fn import *\n\n"
+        "def explain(key):\n    return ModelClient().complete((read_user(key), read_order(key), save_user(key)))\n"
+    )
+    made = _made(tmp_path, {"client.py": CLIENT, "shared/common_fn.py": common, "asking.py": asking})
+
+    assert set(names) <= _held(made)["shared_functions"]
+
+
+def test_a_long_name_ends_with_a_word(tmp_path: Path) -> None:
+    name = "extract_knowledge_graph_from_uploaded_file"
+    source = f"from client import ModelClient\ndef {name}(x):\n    return ModelClient().complete(x)\n"
+
+    assert "extract_knowledge_graph_from_uploaded" in _held(_made(tmp_path, {"client.py": CLIENT, "graphs.py": source}))

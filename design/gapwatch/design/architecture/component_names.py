@@ -36,19 +36,25 @@ _PARTS = frozenset(
     ]
 )  # fmt: skip
 _KINDS = frozenset({"provider", "store", "engine", "processor", "client", "service", "source", "tool", "embedding"})
+#: Calls to a model from which a way in does no work of a model, and units from which no single one names a group.
+_FAR = 8
+_MANY = 5
+#: Longest name of a component, in characters.
+_LONGEST = 40
 _JOB_WORDS = {"store": "store", "service": "requests", "retrieval": "retrieval", "guardrail": "check", "cache": "cache"}
 
 
-def identifier_of(group: list[Unit], main: Unit, used: set[str], is_way_in: bool) -> str:
+def identifier_of(group: list[Unit], main: Unit, used: set[str], ways_in: int) -> str:
     """Return the name of a group by what its main unit does, not used yet, and add it.
 
     Args:
         group: Units of one component.
         main: The unit that others call most, or the nearest to a model.
         used: Names of other groups.
-        is_way_in: Whether a framework calls it from outside.
+        ways_in: Functions of the group that a framework calls from outside.
     """
     place = _told(snake(_place(main.path)))
+    shelf = _shelf_of(group, main)
     own = _told(snake(main.agent or main.name))
     alone = len([u for u in group if not u.is_module]) == 1
     shared = _shared_end(main, group) if main.is_class else ""
@@ -56,9 +62,13 @@ def identifier_of(group: list[Unit], main: Unit, used: set[str], is_way_in: bool
         names = [shared, own, f"{place}_{own}"]
     elif main.is_class or main.agent:
         names = [own, f"{place}_{own}"]
-    elif is_way_in:
+    elif ways_in:
         names = [own if own.endswith("endpoint") else f"{own}_endpoint", f"{place}_{own}_endpoint"]
-        names = names if alone or main.distance < 9 else [f"{place}_endpoints", *names]
+        # Many ways in of a file, or those without a model, are named for the file: none of them is what all do.
+        is_named = ways_in < _MANY and (alone or main.distance <= _FAR)
+        names = names if is_named else [f"{place}_endpoints", *names]
+    elif shelf:
+        names = [shelf, own]
     elif own in _VAGUE or own in place:
         names = [place, f"{place}_{own}"]
     elif alone or main.is_asking:
@@ -71,11 +81,20 @@ def identifier_of(group: list[Unit], main: Unit, used: set[str], is_way_in: bool
         names = [n for n in names if n.partition("_")[0] not in _EMPTY]
         names += [_told(snake(u.name)) for u in group if not u.is_module and snake(u.name) not in _VAGUE]
     for name in (*names, f"{folder}_{own}", *(f"{folder}_{_told(snake(u.name))}" for u in group)):
-        told = _told(name)[:40].strip("_")
+        told = _short(_told(name)).strip("_")
         if told and told not in used and told not in _EMPTY:
             used.add(told)
             return told
     return unique(own or "code", used)
+
+
+def _shelf_of(group: list[Unit], main: Unit) -> str:
+    """Return the name of many functions of a file that is named like any other: by the folder; empty for others."""
+    functions = [u for u in group if not u.is_module and not u.is_class]
+    if main.is_class or main.is_asking or len(functions) < _MANY or _told(snake(_place(main.path))) not in _EMPTY:
+        return ""
+    folder = next((p for p in reversed(main.path.split("/")[:-1]) if snake(p) not in _EMPTY), "")
+    return f"{snake(folder)}_functions" if folder else ""
 
 
 def _shared_end(main: Unit, group: list[Unit]) -> str:
@@ -89,6 +108,11 @@ def _shared_end(main: Unit, group: list[Unit]) -> str:
         if is_told and (len(alike) > 2 or (len(alike) == 2 and len(words) == 2)):
             return "_".join(end) + "s"
     return ""
+
+
+def _short(name: str) -> str:
+    """Return a name without the words that begin or end after its 40th character."""
+    return name if len(name) <= _LONGEST else name[: _LONGEST + 1].rpartition("_")[0] or name[:_LONGEST]
 
 
 def _told(name: str) -> str:
@@ -122,7 +146,7 @@ def snake(name: str) -> str:
     # `OpenAI` and `LanceDB` are one word each.
     name = re.sub(r"(?<=[a-z])(AI|DB|QA|QL)(?![a-z])", lambda m: m.group(1).lower(), name)
     text = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name)
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40].lstrip("0123456789_")
+    return _short(re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")).lstrip("0123456789_")
 
 
 def unique(name: str, used: set[str]) -> str:
@@ -162,6 +186,6 @@ def take_names(components: list[ComponentDraft], instrumentation: Instrumentatio
         literal, is_native = next(iter(found.items()))
         # A step of the publisher is of the component that it names, letter by letter.
         name = literal if is_native else _told(snake(literal))
-        if name and name not in used and (is_native or name not in _VAGUE) and len(name) <= 40:
+        if name and name not in used and (is_native or name not in _VAGUE) and len(name) <= _LONGEST:
             used.add(name)
             component.id, component.name = name, title_of(name)

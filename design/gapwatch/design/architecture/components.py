@@ -261,7 +261,7 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
     known = {s.id: s for s in material.graph.symbols if s.id in set(symbols)}
     ways_in = [u for u in group if any(is_way_in(known[s]) for s in u.symbols)]
     main = _main(ways_in or group)
-    identifier = identifier_of(group, main, used, bool(ways_in))
+    identifier = identifier_of(group, main, used, len(ways_in))
     component = ComponentDraft(
         identifier,
         title_of(identifier),
