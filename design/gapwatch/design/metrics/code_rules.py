@@ -10,7 +10,15 @@ from gapwatch.design.metrics.code_view import CodeView, MetricRule, claim_key, p
 from gapwatch.design.metrics.error_paths import in_body
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.place_rules import PLACE_RULES
-from gapwatch.design.patterns.code_walk import calls_in, constants_in, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.patterns.code_walk import (
+    calls_in,
+    constants_in,
+    names_in,
+    own_expressions,
+    target_names,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
@@ -18,6 +26,8 @@ from gapwatch.design.source.ir import (
     Stmt,
     body_of,
     constant_of,
+    handler_body,
+    handlers_of,
     is_call,
     is_name,
     line_of,
@@ -25,7 +35,7 @@ from gapwatch.design.source.ir import (
     targets_of,
     value_of,
 )
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.program import last_name, statements
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Words of a text that say which side is bad.
@@ -247,11 +257,47 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
             return f"the text at {place} is sent to no model"
     if all(_says_nothing(symbol, view) for symbol in metric.symbols):
         return "what the model said is not in the output: the function gives back whether it worked, or nothing"
+    if (why := _why_of_another(metric, view)) is not None:
+        return why
     for place in metric.evidence_from:
         found = view.code.statement_at(place)
         if found is None or found[0] is None or not _is_outside(found[0], found[1], view):
             return f"the evidence at {place} does not come from a search, a tool or a data source"
     return None
+
+
+def _why_of_another(metric: MetricDesign, view: CodeView) -> str | None:
+    """Return why the answers of the judged functions are not those to its prompts: another one is sent for them."""
+    sent = [p for found in view.prompts.values() for p in found]
+    places = {(p.path, p.line) for p in metric.prompts}
+    names = {p.name for p in sent if p.name and (p.place.path, p.place.line) in places}
+    for subject in filter(None, map(view.code.subject, metric.symbols)):
+        reading = [s for s in subject.statements if names & {n for e in own_expressions(s) for n in names_in(e)}]
+        tries = [s for s in subject.statements if s[0] == "try"]
+        handled = [x for s in tries for h in handlers_of(s) for x in statements(handler_body(h))]
+        if reading and all(any(x is s for x in handled) for s in reading):
+            return f"{', '.join(sorted(names))} is sent only where another prompt fails"
+        hits = view.code.material.hits_of(subject.symbol)
+        if reading or any(h.pattern == "calls_llm" and h.kind == "direct" for h in hits):
+            continue
+        givers = {p.symbol for p in sent} & set(_givers(subject))
+        own = {(p.place.path, p.place.line) for p in sent if p.symbol in givers}
+        if givers and not own & places:
+            return f"the answer is what {min(givers).rpartition('.')[2]} gives, which sends prompts of its own"
+    return None
+
+
+def _givers(subject: Subject) -> list[str]:
+    """Return the functions of the repository whose results are part of what a function gives back."""
+    names = {n.partition(".")[0] for e in subject.returned for n in names_in(e)}
+    values = [
+        value
+        for s in subject.statements
+        if s[0] == "assign" and (value := value_of(s)) is not None
+        if names & {name for t in targets_of(s) for name in target_names(t)}
+    ]
+    calls = [c for e in (*subject.returned, *values) for c in walk(e) if is_call(c)]
+    return [edge.dst for c in calls for edge in subject.inside(c)]
 
 
 def _says_nothing(symbol: str, view: CodeView) -> bool:

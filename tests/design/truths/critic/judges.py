@@ -61,8 +61,33 @@ def sum_up(messages: list[dict[str, str]]) -> bool:
     return True
 
 
+QUERY = "Write a search query for the question below, three to six words. Only respond with the query, nothing else."
+
+
+def query_for(question: str) -> str:
+    return chat([{"role": "system", "content": QUERY}, {"role": "user", "content": question}])
+
+
+def explored(question: str) -> str:
+    query = query_for(question)
+    found = passages.query(query_texts=[query])["documents"][0]
+    return answer(question, found)
+
+
+DEFAULT = "Answer the question precisely from the pages of the handbook, and say so where they do not tell: {question}"
+
+
+def templated(template: str, question: str) -> str:
+    try:
+        prompt = template.format(question=question)
+    except KeyError:
+        prompt = DEFAULT.format(question=question)
+    return chat([{"role": "user", "content": prompt}])
+
+
 @app.post("/ask")
-def ask(question: str, messages: list[dict[str, str]]) -> list[str]:
+def ask(question: str, messages: list[dict[str, str]], template: str) -> list[str]:
     text = answer(question, retrieve(question))
+    text += explored(query_for(question)) + templated(template, question)
     sum_up(messages)
     return [text, rewrite(question, text), converse(messages), styled(messages), checked(messages)]
