@@ -336,3 +336,40 @@ def test_a_long_name_ends_with_a_word(tmp_path: Path) -> None:
     source = f"from client import ModelClient\ndef {name}(x):\n    return ModelClient().complete(x)\n"
 
     assert "extract_knowledge_graph_from_uploaded" in _held(_made(tmp_path, {"client.py": CLIENT, "graphs.py": source}))
+
+
+def test_each_tool_of_an_agent_is_a_component_beside_what_the_tools_share(tmp_path: Path) -> None:
+    tools = """
+import requests
+from langchain_core.tools import tool
+
+
+def fetch_articles():
+    return requests.get("https://support.example/articles").json()
+
+
+@tool
+def search_articles(query):
+    return [a for a in fetch_articles() if query in a["title"]]
+
+
+@tool
+def read_article(number):
+    return fetch_articles()[number]
+"""
+    agent = """
+from langchain.agents import create_agent
+from tools import read_article, search_articles
+
+agent = create_agent("openai:gpt-4o", tools=[search_articles, read_article])
+
+
+def answer(question):
+    return agent.invoke({"messages": [question]})
+"""
+    made = _made(tmp_path, {"tools.py": tools, "m.py": agent})
+
+    held = list(_held(made).values())
+    assert all({name} in held for name in ("search_articles", "read_article", "fetch_articles"))
+    assert {"answer"} in held
+    assert {c.kind for c in made.architecture.components if "m.answer" in c.symbols} == {"agent"}

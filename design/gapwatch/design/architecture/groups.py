@@ -22,6 +22,10 @@ _WAYS_IN = re.compile(
 _OF_AGENT = re.compile(
     r"^(tool|tool_plain|system_prompt|output_validator|result_validator|instructions|toolset|output_tool)$"
 )
+#: Decorators that make a function a tool.
+_TOOL = re.compile(
+    r"^(langchain\w*|agents|crewai\w*|smolagents|llama_index|strands|agno|autogen|google\.adk)\b.*\.(tool|function_tool)$"
+)
 _TOOL_LOOP = re.compile(r"(^|\.)(ToolNode|tools_condition|create_react_agent)$")
 _GRAPH = re.compile(r"^langgraph\..*\.add_node$|^langgraph\.graph\.\w*Graph$")
 #: Jobs that make functions of one file one component; model calls stay apart, because each has a prompt of its own.
@@ -156,7 +160,7 @@ class CodeGroups:
                 if self._is_way_in(unit):
                     if not _asks_somehow(unit) and reaching.isdisjoint(unit.symbols):
                         same["way in"].append(unit)
-                elif not unit.is_asking and unit.job in _SHARED_JOBS and not unit.agent:
+                elif not unit.is_asking and unit.job in _SHARED_JOBS and not unit.agent and not self._is_tool(unit):
                     same[f"{unit.job} {unit.is_class}"].append(unit)
                 elif not unit.is_class and unit.is_asking and not unit.agent:
                     same[f"variant {_VARIANT.sub('', unit.name)}"].append(unit)
@@ -173,6 +177,10 @@ class CodeGroups:
             return False
         return any(_WAYS_IN.search(d) for s in unit.symbols for d in self._symbols[s].decorators)
 
+    def _is_tool(self, unit: Unit) -> bool:
+        """Return whether a function is a tool that a model may call."""
+        return not unit.is_class and any(_TOOL.search(d) for s in unit.symbols for d in self._symbols[s].decorators)
+
     def _is_free(self, unit: Unit) -> bool:
         """Return whether a unit works for others: a function without a job, or one that only parses."""
         if unit.key not in self._free:
@@ -180,7 +188,7 @@ class CodeGroups:
         return self._free[unit.key]
 
     def _works_for_others(self, unit: Unit) -> bool:
-        if unit.agent or self._is_way_in(unit) or unit.is_module:
+        if unit.agent or self._is_way_in(unit) or unit.is_module or self._is_tool(unit):
             return False
         return not unit.is_asking and unit.job in ("", "parse", "flow", "cache") and not self._has_work(unit)
 
