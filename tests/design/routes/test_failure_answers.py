@@ -34,6 +34,9 @@ FAILURES: dict[str, tuple[str, int, str]] = {
     "no success through an own function": ("error text", 7, "def told(success, data=None):\n    return {'success': success, 'data': data}\ndef f(x):\n    try:\n        return told(True, tool(x))\n    except OSError:\n        return told(False)\n"),
     "nothing, after a handler that only tells of it": ("empty", 5, "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.error('x')\n"),
     "a record of a failure in a list of results": ("error text", 7, "def f(xs):\n    done = []\n    for x in xs:\n        try:\n            done.append({'name': tool(x), 'status': 'Success'})\n        except OSError:\n            done.append({'name': x, 'status': 'Failed'})\n    return done\n"),
+    "a sentence that a branch binds where the other one binds the answer": ("fixed text", 9, "import requests\ndef search(q):\n    return requests.get(q).json()\ndef f(q):\n    rows = search(q)\n    if rows:\n        text = rows['text']\n    else:\n        text = 'There is nothing about this.'\n    return {'text': text}\n"),
+    "an apology that is sent": ("fixed text", 5, "async def f(socket, x):\n    try:\n        await socket.send_text(ask(x))\n    except OSError:\n        await socket.send_text('Sorry, nobody can answer now.')\n"),
+    "an apology for a stream that was empty": ("fixed text", 7, "import openai\nasync def f(socket, x):\n    text = ''\n    for part in openai.OpenAI().chat.completions.create(model='m', messages=[x]):\n        text += part\n    if text.strip() == '':\n        await socket.send('Sorry, there is no answer to this.')\n"),
 }  # fmt: skip
 
 NO_FAILURES: dict[str, str] = {
@@ -60,6 +63,7 @@ NO_FAILURES: dict[str, str] = {
     "a kind that is not accepted": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x, kind):\n    if kind == 'web':\n        return told('Success', tool(x))\n    return told('Failed', message='kind is other than accepted kind')\n",
     "a name that may say success": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    state = 'Success'\n    if not tool(x):\n        state = 'Failed'\n    return told(state)\n",
     "a handler that goes on to other work": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.error('x')\n        raise\n",
+    "one of two sentences": "import requests\ndef search(q):\n    return requests.get(q).json()\ndef f(q):\n    rows = search(q)\n    if rows:\n        text = 'There is something about this.'\n    else:\n        text = 'There is nothing about this.'\n    return {'text': text, 'rows': rows}\n",
 }  # fmt: skip
 
 

@@ -14,14 +14,15 @@ from gapwatch.design.patterns.code_walk import (
     names_in,
     own_expressions,
     tags_in,
+    target_names,
     text_of,
     unwrapped,
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by
-from gapwatch.design.routes.checks import failed_names
-from gapwatch.design.routes.forms import ERROR_NAME, STATUS_FIELDS, Forms
+from gapwatch.design.routes.checks import failed_names, good_names
+from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
 from gapwatch.design.source.ir import (
@@ -99,8 +100,8 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
 
 
 def _form(subject: Subject, before: Iterable[Stmt], value: Expr, caught: str = "") -> str:
-    """Return the form of a value, read through the function of the repository that makes an answer of it."""
-    return Forms(before, caught, partial(answer_fields, subject)).of(value)
+    """Return the form of what is given back or sent, read through the function of the repository that makes it."""
+    return Forms(before, caught, partial(answer_fields, subject)).of(sent_by(value) or value)
 
 
 #: Names of functions that say whether something holds.
@@ -238,22 +239,48 @@ def _takes_input(handler: Stmt) -> bool:
 
 
 def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]:
-    """Yield what is given back where the result of a call is missing or bad."""
+    """Yield what is given back where the result of a call is missing or bad, or a sentence that is bound there."""
     test, body = branches_of(s)[0]
+    if ("k", 404) in walk(test):
+        return
     last = body[-1] if body else None
-    value = value_of(last) if last is not None and last[0] == "return" else None
-    if value is None or last is None or ("k", 404) in walk(test):
-        return
-    form = _form(subject, body, value)
-    if form not in ("text", "empty", "error"):
-        return
-    for name, made in made_by(before, failed_names(test), s):
+    given = _given(last) if last is not None and (last[0] != "return" or value_of(last) is not None) else None
+    bad = [(given, line_of(last))] if given is not None and last is not None else []
+    for names, found in (
+        (failed_names(test), [*bad, *_sentences(body, s[3])]),
+        (good_names(test), list(_sentences(s[3], body))),
+    ):
+        for value, line in found:
+            form = _form(subject, body, value)
+            if form in ("text", "empty", "error") and _is_missed(subject, s, before, names, value, form):
+                yield value, line, _KINDS[form], 0.7
+                break
+
+
+def _sentences(block: Body, other: Body) -> Iterator[tuple[Expr, int]]:
+    """Yield (sentence, line) where a block binds one to a name, and another block binds an answer to that name."""
+    answers: set[str] = set()
+    for x in other:
+        value = value_of(x) if x[0] == "assign" else None
+        if value is not None and Forms((), "").of(value) in ("call", "given"):
+            answers.update(name for t in targets_of(x) for name in target_names(t))
+    for x in block:
+        value = value_of(x) if x[0] == "assign" else None
+        if value is None or not is_text(value) or not SENTENCE.search(value[1]):
+            continue
+        if not answers.isdisjoint(text_of(t) for t in targets_of(x)):
+            yield value, line_of(x)
+
+
+def _is_missed(subject: Subject, s: Stmt, before: list[Stmt], names: set[str], value: Expr, form: str) -> bool:
+    """Return whether a value stands for the result of work that a condition takes for missing."""
+    for name, made in made_by(before, names, s):
         if form == "text" and any(e[0] == "s" and name in names_in(e[2]) for e in walk(value)):
             continue  # It gives what was chosen.
         _, found = best_call(subject, flowing_calls(subject, before, made))
-        if not found.isdisjoint(WORK) and (form != "empty" or "status" in text_of(test)):
-            yield value, line_of(last), _KINDS[form], 0.7
-            return
+        if not found.isdisjoint(WORK) and (form != "empty" or "status" in text_of(branches_of(s)[0][0])):
+            return True
+    return False
 
 
 def _of_told_failure(s: Stmt) -> Iterator[_Found]:

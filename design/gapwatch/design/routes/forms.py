@@ -35,7 +35,8 @@ _ERROR_TEXT = re.compile(
 #: Names of constants that stand in for an answer, whatever they say.
 _STANDS_IN = re.compile(r"FALLBACK|DEFAULT|CANNED")
 _BEFORE = re.compile(r"prior|previous|attempt|retry")
-_SENTENCE = re.compile(r"\w\W*\s+\w")
+#: Two words and more.
+SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 _WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
 _FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
@@ -119,7 +120,7 @@ class Forms:
         if texts and texts[0] is parts[0] and _ERROR_TEXT.search(texts[0]):
             return "error"
         forms = {self.of(p, depth + 1) for p in parts if isinstance(p, tuple)}
-        if any(_SENTENCE.search(text) for text in texts):
+        if any(SENTENCE.search(text) for text in texts):
             forms.add("text")
         return _of_parts(forms)
 
