@@ -211,6 +211,7 @@ _FIXES = {
     "no_work": "leave it out: a fault of the code shows in the function that calls it",
     "no_queue": "leave it out",
     "foreign_text": "check the text that the model wrote",
+    "ends_in_order": "count the streams that end with an error",
     "read_in_several_ways": "count the texts that none of the ways reads",
     "no_search": "count what a search for the question returns",
     "always_a_row": "check the status of the write",

@@ -68,6 +68,8 @@ _IS_ERROR = re.compile(
 #: Calls that look something up by its name, and those that make it.
 _READS = re.compile(r"(get|read|head|describe|fetch|retrieve|find|load)(_|$)")
 _MAKES = re.compile(r"(create|make|mkdir|makedirs|init|put|new)(_|$)")
+#: Exceptions of a stream or channel that its reader has closed.
+_LEFT = re.compile(r"^((Closed|Broken)ResourceError|(WebSocket|Client)Disconnect|ConnectionClosed|BrokenPipeError)$")
 #: Exceptions of what is not there.
 _MISSING = re.compile(r"NotFound|DoesNotExist|NoSuch|Missing(Key|Record)", re.I)
 _WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
@@ -153,8 +155,7 @@ class ErrorPaths:
             targets = [edge.dst for edge in subject.inside(call)]
             return bool(targets) and all(self.always_raises(t, depth + 1) for t in targets)
         if last[0] == "if":
-            branches = [b for _, b in branches_of(last)]
-            return bool(last[3]) and all(self.raises(subject, b, depth) for b in [*branches, last[3]])
+            return all(self.raises(subject, b, depth) for b in (*(b for _, b in branches_of(last)), last[3]))
         return last[0] == "with" and self.raises(subject, body_of(last), depth)
 
     def swallows(self, subject: Subject, s: Stmt) -> bool:
@@ -263,6 +264,8 @@ class ErrorPaths:
         if takes and all(_is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
         if kinds and all(kinds_of(h) for h in takes):
+            if all(map(_LEFT.search, names)):
+                return "whoever was answered has left before the end"
             if names <= _OF_VALUES:
                 return _WRONG_VALUES
             asks = {last_name(c) for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)}

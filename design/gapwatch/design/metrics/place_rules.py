@@ -91,6 +91,30 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     return None
 
 
+def _ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") != "attributes.stream_outcome":
+        return None
+    subject = view.code.subject(symbol)
+    at = [c for c in subject.calls if call_line(c) == place.line] if subject is not None else []
+    given = [f for c in at if subject for edge in subject.inside(c) if (f := view.code.subject(edge.dst)) is not None]
+    streams = [f for f in given if f.ir.is_generator]
+    if streams and all(_takes_each_error(f, view) for f in streams):
+        return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
+    return None
+
+
+def _takes_each_error(subject: Subject, view: CodeView) -> bool:
+    """Return whether each loop of a generator that sends lies in a `try` that takes every error and goes on."""
+    tries = [s for s in subject.statements if s[0] == "try" and view.errors.swallows(subject, s)]
+    wide = [s for s in tries if any({last_name(k) for k in kinds_of(h)} <= {"Exception"} for h in handlers_of(s))]
+    loops = [s for s in subject.statements if s[0] == "for" and any(_sends(x) for x in statements(body_of(s)))]
+    return bool(loops) and all(any(x is s for t in wide for x in statements(body_of(t))) for s in loops)
+
+
+def _sends(s: Stmt) -> bool:
+    return any(i[0] == "y" for e in own_expressions(s) for i in walk(e))
+
+
 def _interrupts(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     del place
     subject = view.code.subject(symbol) if metric.claim.get("field") == "status" else None
@@ -329,6 +353,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "unused_code": _unused,
     "swallowed_status": _swallowed_status,
     "interrupts": _interrupts,
+    "ends_in_order": _ends_in_order,
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,
     "normal_course": _normal_course,

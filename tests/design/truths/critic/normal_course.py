@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from anyio import ClosedResourceError, create_memory_object_stream
+from anyio.streams.memory import MemoryObjectSendStream
 from fastapi import FastAPI
 from openai import OpenAI
 
@@ -113,6 +115,13 @@ def save_copy(copy: Path, text: str) -> None:
     copy.write_text(text)
 
 
+async def send_piece(channel: MemoryObjectSendStream[str], piece: str) -> None:
+    try:
+        await channel.send(piece)
+    except ClosedResourceError:
+        print("nobody reads any more")
+
+
 def prices_of(region: str) -> str:
     try:
         return httpx.get("https://prices.example", params={"q": region}).raise_for_status().text
@@ -126,6 +135,12 @@ def notes_of(question: str) -> list[str]:
         return [line for line in found.text.splitlines() if line]
     except Exception:
         return []
+
+
+@app.post("/piece")
+async def piece_of(text: str) -> None:
+    channel, _ = create_memory_object_stream[str](8)
+    await send_piece(channel, text)
 
 
 @app.post("/ask")
