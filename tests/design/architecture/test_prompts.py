@@ -331,3 +331,23 @@ def test_what_a_prompt_is_filled_with_is_no_prompt_of_its_own(tmp_path: Path) ->
     )
 
     assert {p.text[:12] for p in _prompts(tmp_path, {"m.py": source})} == {"You sort the"}
+
+
+def test_local_names_that_two_functions_share_carry_no_prompt_from_one_to_the_other(tmp_path: Path) -> None:
+    ask = (
+        "def {name}(question):\n    prompt = {text}.format(question=question)\n"
+        "    messages = [SystemMessage(content=prompt)]\n    return MODEL.invoke(messages)\n"
+    )
+    source = (
+        "from langchain_core.messages import SystemMessage\nfrom langchain_openai import ChatOpenAI\n\n"
+        'PLAN = "Plan the steps of a search that answers this question: {question}"\n'
+        'REPORT = "Write a report on what was found for this question: {question}"\n'
+        "MODEL = ChatOpenAI()\n\n\n"
+        + ask.format(name="plan", text="PLAN")
+        + "\n\n"
+        + ask.format(name="report", text="REPORT")
+    )
+
+    found = {(p.symbol, p.name) for p in _prompts(tmp_path, {"m.py": source})}
+
+    assert found == {("m.plan", "PLAN"), ("m.report", "REPORT")}

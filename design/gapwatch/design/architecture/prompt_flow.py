@@ -94,17 +94,18 @@ def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None,
     return out
 
 
-def given_whole(subject: Subject, given: Expr) -> list[tuple[Stmt | None, Expr]]:
-    """Return an expression, and what the names were given that stand in it whole, and not as a part of a text."""
-    out: list[tuple[Stmt | None, Expr]] = [(None, given)]
-    for _, e in out:
-        names = set(_whole(e))
-        out += [
-            (s, value)
-            for s in (subject.statements if names else ())
-            if s[0] == "assign" and (value := value_of(s)) is not None
-            if any(t[0] == "n" and t[1] in names for t in targets_of(s)) and not any(s is known for known, _ in out)
-        ]
+def given_whole(subject: Subject, given: Expr) -> list[tuple[Stmt, Expr]]:
+    """Return what the names were given that stand whole in an expression, and not as a part of a text, and so on."""
+    out: list[tuple[Stmt, Expr]] = []
+    pending = [given]
+    while pending:
+        names = set(_whole(pending.pop()))
+        for s in subject.statements if names else ():
+            value = value_of(s) if s[0] == "assign" else None
+            is_named = value is not None and any(t[0] == "n" and t[1] in names for t in targets_of(s))
+            if value is not None and is_named and not any(s is known for known, _ in out):
+                out.append((s, value))
+                pending.append(value)
     return out
 
 

@@ -78,13 +78,19 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
     for path in component.files:
         for one in texts.carried.get(path, ()):
             held: Found = {}
-            for s, value in given_whole(one.holder, one.value):
-                label, line = (target_name(s), line_of(s)) if s is not None else (one.label, one.line)
-                texts.note(value, one.holder, label, line, held)
+            texts.note(one.value, one.holder, one.label, one.line, held)
             for found in held.values():
                 if not any(p.text == found.text for p in out):
                     for sender in _senders_of(one, component, calls, code):
                         note(sender, found, shared_keys)
+            maker = one.holder.symbol
+            if maker in component.symbols and not any(h.pattern == "calls_llm" for h in material.hits_of(maker)):
+                # What a function sends that asks a model by itself is followed from its call.
+                for s, value in given_whole(one.holder, one.value):
+                    texts.note(value, one.holder, target_name(s), line_of(s), held)
+                for found in held.values():
+                    if not any(p.text == found.text for p in out):
+                        note(maker, found, shared_keys)
     out = _tasks(out)
     templates = {p.symbol for p in out if p.fields and p.place.path.endswith(".py")}
     return sorted(
