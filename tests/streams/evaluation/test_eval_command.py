@@ -144,7 +144,7 @@ def test_a_store_of_an_evaluation_with_references_answers_every_reader(tmp_path:
 def test_examples_come_from_a_query_over_a_store(tmp_path: Path) -> None:
     store, found, first = tmp_path / "s.duckdb", tmp_path / "run.json", _config(tmp_path, "classification", gate={})
     assert gapwatch("eval", first, "--store", store, "--quiet").status == 0
-    query = """SELECT split_part(trace_id, ':', 2) AS id, 'refund ' || min(trace_id) AS text, 'billing' AS reference
+    query = """SELECT split_part(trace_id, ':', 2) AS id, 'refund ' || id AS text, 'billing' AS reference
         FROM gaps GROUP BY 1 ORDER BY id LIMIT 3"""
 
     ran = gapwatch("eval", first, "--store", store, "--from-store", query, "--json", found)
