@@ -57,7 +57,14 @@ def bad_places(metric: MetricDesign, view: CodeView) -> dict[CodePlace, tuple[st
         return out
     for place, symbol in placed(metric, view):
         # What the rules read of a metric.
-        key = place, metric.source, metric.pattern, metric.claim.get("field"), metric.claim.get("present")
+        key = (
+            place,
+            metric.source,
+            metric.pattern,
+            metric.family,
+            metric.claim.get("field"),
+            metric.claim.get("present"),
+        )
         if key not in view.refusals:
             view.refusals[key] = _refusal(metric, place, symbol, view)
         if (refusal := view.refusals[key]) is not None:

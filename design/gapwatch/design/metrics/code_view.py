@@ -72,8 +72,8 @@ class CodeView:
         return any(h.pattern in patterns for h in self.code.material.hits_of(symbol))
 
 
-#: Says why a place of a metric does not support it, or None; of the metric it reads source, pattern, and field and
-#: presence of the claim, by which `CodeView.refusals` remembers it.
+#: Says why a place of a metric does not support it, or None; of the metric it reads source, pattern, family, and field
+#: and presence of the claim, by which `CodeView.refusals` remembers it.
 PlaceRule = Callable[[MetricDesign, CodePlace, str, CodeView], str | None]
 #: Says why a metric as a whole is refused, or None.
 MetricRule = Callable[[MetricDesign, CodeView], str | None]

@@ -263,7 +263,8 @@ _ONES_OWN = re.compile(r"(customer|user|session|thread|conversation|account|tena
 
 
 def _no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    if metric.claim.get("field") != "attributes.retrieved_count":
+    is_of_time = metric.claim.get("field") == "latency" and metric.family == "retrieval_latency"
+    if metric.claim.get("field") != "attributes.retrieved_count" and not is_of_time:
         return None
     subject = view.code.subject(view.code.worker(symbol))
     if subject is None:
@@ -275,6 +276,8 @@ def _no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVi
     chained = {last_name(inner) for c in at for inner in _receivers(c)}
     if at and chained <= _LISTS | {"to_list", "where", "limit"}:
         return "it lists what is there and asks nothing"
+    if is_of_time:
+        return None
     read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
     own = sorted(n for n in read if _ONES_OWN.search(n))
     return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
