@@ -64,6 +64,8 @@ NO_FAILURES: dict[str, str] = {
     "a name that may say success": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    state = 'Success'\n    if not tool(x):\n        state = 'Failed'\n    return told(state)\n",
     "a handler that goes on to other work": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.error('x')\n        raise\n",
     "one of two sentences": "import requests\ndef search(q):\n    return requests.get(q).json()\ndef f(q):\n    rows = search(q)\n    if rows:\n        text = 'There is something about this.'\n    else:\n        text = 'There is nothing about this.'\n    return {'text': text, 'rows': rows}\n",
+    "nothing, which the normal course may give too": "def f(x):\n    try:\n        if x.has_more:\n            return tool(x)\n    except OSError:\n        log.error('x')\n",
+    "a key of the environment through an own function": "import os\ndef setting(key, default):\n    return os.environ.get(key) or default\ndef f():\n    return setting('SERVICE_NAMESPACE', 'main')\n",
 }  # fmt: skip
 
 

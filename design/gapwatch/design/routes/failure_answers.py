@@ -169,7 +169,7 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
                 yield from [] if is_shared else [(value, line_of(follows), _KINDS[form], 0.7)]
         is_refused = refuses or _REFUSES.search(text_of(caught_by(handler)))
         is_end = s is subject.ir.body[-1] and not is_refused
-        if is_end and _falls_through(body) and _returns(body_of(s), is_value=True):
+        if is_end and _falls_through(body) and _always_gives(body_of(s)):
             yield ("k", None), line_of(inside[-1]), "empty", 0.7
 
 
@@ -206,9 +206,14 @@ def _falls_through(body: Body) -> bool:
     return bool(body) and not tags_in(body, "raise", "return", "break", "continue")
 
 
-def _returns(body: Body, is_value: bool = False) -> bool:
-    """Return whether a block returns; `is_value` asks for a value other than None."""
-    return any(x[0] == "return" and not (is_value and value_of(x) in (None, ("k", None))) for x in statements(body))
+def _always_gives(body: Body) -> bool:
+    """Return whether a block that ends well has given a value back, and never nothing."""
+    given = [value_of(x) for x in statements(body) if x[0] == "return"]
+    return leaves(body) and bool(given) and not any(value in (None, ("k", None)) for value in given)
+
+
+def _returns(body: Body) -> bool:
+    return any(x[0] == "return" for x in statements(body))
 
 
 def _is_argument(subject: Subject, value: Expr) -> bool:

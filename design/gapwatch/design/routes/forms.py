@@ -13,6 +13,7 @@ from gapwatch.design.source.ir import (
     callee_of,
     constant_of,
     is_call,
+    is_text,
     keywords_of,
     members_in,
     operand_of,
@@ -149,9 +150,13 @@ class Forms:
         if any(value[0] == "k" and self._says_error(value) for _, value in placed):
             return True
         fields = [*placed, *((n or "", v) for n, v in keywords_of(e))]
-        # A name that several values were bound to may hold the good one.
-        certain = [(n, v) for n, v in fields if len(self._values.get(text_of(v), ())) < 2 or self._says_error(v)]
+        certain = [(n, v) for n, v in fields if self._is_certain(v)]
         return self._of_fields(certain, depth) == "error"
+
+    def _is_certain(self, value: Expr) -> bool:
+        """Return whether a value tells its form: no key in capitals, and no name that may hold a good value too."""
+        is_key = is_text(value) and value[1].isupper()
+        return not is_key and (len(self._values.get(text_of(value), ())) <= 1 or self._says_error(value))
 
     def _of_fields(self, fields: Sequence[tuple[object, Expr]], depth: int) -> str:
         if any(name in STATUS_FIELDS and value[0] == "k" and value[1] in _SUCCESS_WORDS for name, value in fields):
