@@ -312,13 +312,12 @@ class ErrorPaths:
             inner = [one for t in targets if (one := self.code.subject(t)) is not None and depth < MAX_HOPS]
             return any(self.may_leave(one, c, depth + 1) for one in inner for c in one.calls)
         known = subject.sites.named_at(subject.symbol, call)
-        if last_name(call) in _OF_RESULTS and callee_of(call)[0] == "a":
+        is_made = last_name(call)[:1].isupper()  # To make an object asks nothing yet.
+        if is_made or (last_name(call) in _OF_RESULTS and callee_of(call)[0] == "a"):
             return False
         if known:
             return not all(name.partition(".")[0] in _OF_THE_PROCESS for name in known)
-        # To make an object of the code asks nothing yet.
-        is_made = last_name(call)[:1].isupper()
-        return last_name(call) not in _ON_VALUES and not is_made and callee_of(call)[0] in ("a", "n")
+        return last_name(call) not in _ON_VALUES and callee_of(call)[0] in ("a", "n")
 
     def swallowing_at(self, symbol: str, line: int) -> bool:
         """Return whether a handler of the statement at a line swallows what it catches."""
