@@ -73,7 +73,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
 )
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.
 _HANDED_ON = ("passages_found", "retrieval_latency")
-_OF_OTHER_PARSES = -0.5
+_OF_OTHER_PARSES = 1.5
 _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
