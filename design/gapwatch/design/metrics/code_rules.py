@@ -187,10 +187,15 @@ def _counted_above(metric: MetricDesign, mine: set[str], view: CodeView) -> str 
     }
     callers = view.code.material.sites.callers
     calls = [(edge.src, line, f) for f in mine for edge in callers.get(f, ()) for _, line in edge.sites]
-    found = [_handlers_around(*call, view) & counting.keys() for call in calls]
-    if {f for _, _, f in calls} != mine or not all(found):
+    if {f for _, _, f in calls} != mine:
         return None
-    return f"{counting[min(found[0])]} counts the same errors, where a handler swallows them"
+    first: set[tuple[str, int]] = set()
+    for call in calls:
+        found = _handlers_around(*call, frozenset(counting), view)
+        if not found:
+            return None
+        first = first or found
+    return f"{counting[min(first)]} counts the same errors, where a handler swallows them"
 
 
 def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | None:
@@ -204,12 +209,16 @@ def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | No
     return None
 
 
-def _handlers_around(symbol: str, line: int, callee: str, view: CodeView) -> set[tuple[str, int]]:
-    """Return (file, line) of each `try` that swallows the errors of a call and protects nothing else that may fail."""
+def _handlers_around(
+    symbol: str, line: int, callee: str, of: frozenset[tuple[str, int]], view: CodeView
+) -> set[tuple[str, int]]:
+    """Return those `try` of some, by (file, line), that swallow the errors of a call and protect no other risk."""
     subject = view.code.subject(symbol)
     out: set[tuple[str, int]] = set()
     for s in subject.statements if subject is not None else ():
-        if subject is None or s[0] != "try" or not in_body(s, line) or not view.errors.swallows(subject, s):
+        if subject is None or s[0] != "try" or (subject.program.path(subject.info), line_of(s)) not in of:
+            continue
+        if not in_body(s, line) or not view.errors.swallows(subject, s):
             continue
         leaving = [c for c in calls_in(body_of(s)) if view.errors.may_leave(subject, c)]
         if all(callee in {edge.dst for edge in subject.inside(c)} for c in leaving):
