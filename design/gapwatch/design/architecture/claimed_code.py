@@ -209,8 +209,8 @@ class ClaimedCode:
         if subject is None:
             return None
         given = self.returned(subject)
-        if not given:
-            return "returns nothing"
+        if not given or subject.gives_number:
+            return "returns a number, or yes or no, which are always there" if given else "returns nothing"
         brought = self.names_brought(subject, None)
         outer = [e for e in given if names_in(e) & brought or self.brings(subject, e, None)]
         if not outer:

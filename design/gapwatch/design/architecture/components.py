@@ -283,7 +283,18 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
 
 def _main(group: list[Unit]) -> Unit:
     """Return the unit that names a group: an agent, a class with most weight, or the unit nearest to a model."""
-    return min(group, key=lambda u: (not u.agent, u.is_module, u.is_data, u.distance, -u.weight, not u.is_class, u.key))
+    return min(
+        group,
+        key=lambda u: (
+            not u.agent,
+            u.is_module,
+            u.is_data and not u.hits,
+            u.distance,
+            -u.weight,
+            not u.is_class,
+            u.key,
+        ),
+    )
 
 
 def _entry(symbols: list[str], material: Material) -> str:

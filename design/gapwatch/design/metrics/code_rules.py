@@ -317,9 +317,9 @@ def _givers(subject: Subject) -> list[str]:
 
 
 def _says_nothing(symbol: str, view: CodeView) -> bool:
-    """Return whether a function gives back constants alone, so that its output holds no word of a model."""
+    """Return whether a function gives back constants or numbers alone: its output holds no word of a model."""
     subject = view.code.subject(view.code.worker(symbol))
-    return subject is not None and all(e[0] == "k" for e in view.code.returned(subject))
+    return subject is not None and (subject.gives_number or all(e[0] == "k" for e in view.code.returned(subject)))
 
 
 def _is_outside(subject: Subject, s: Stmt, view: CodeView) -> bool:

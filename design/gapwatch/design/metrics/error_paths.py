@@ -261,6 +261,8 @@ class ErrorPaths:
         for name in sorted(names):
             if self._directs(subject, name):
                 return f"{name} ends or directs the work and is no error"
+        if names and names <= {"KeyboardInterrupt", "SystemExit", "EOFError"}:
+            return "a person or the system ends the program, which is no error"
         if takes and all(_is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
         if kinds and all(kinds_of(h) for h in takes):

@@ -14,7 +14,9 @@ from gapwatch.design.source.ir import (
     Stmt,
     call_line,
     is_call,
+    is_name,
     keywords_of,
+    name_of,
     operand_of,
     positional_of,
     targets_of,
@@ -97,6 +99,12 @@ class Subject:
             for e in own_expressions(s):
                 out += [operand_of(i) for i in walk(e) if i[0] in ("y", "Y") and operand_of(i) is not None]
         return [e for e in out if e != ("k", None)]
+
+    @property
+    def gives_number(self) -> bool:
+        """True where the function is annotated to return `bool`, `int` or `float`."""
+        returns = self.info.ir.returns
+        return returns is not None and is_name(returns) and name_of(returns) in ("bool", "int", "float")
 
     @functools.cached_property
     def calls(self) -> list[Expr]:

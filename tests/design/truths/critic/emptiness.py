@@ -93,6 +93,12 @@ def marked(answer: str) -> tuple[str | None, bool]:
     return reply.choices[0].message.content, True
 
 
+def is_right(answer: str) -> bool:
+    messages = [{"role": "system", "content": "Say yes where the text is right."}, {"role": "user", "content": answer}]
+    reply = client.chat.completions.create(model="small", messages=messages)
+    return reply.choices[0].message.content == "yes"
+
+
 @app.post("/ask")
 def ask(question: str) -> dict[str, object]:
     answer = answer_text(question, context_text(retrieve(question))) or ""
@@ -105,4 +111,5 @@ def ask(question: str) -> dict[str, object]:
         "verdict": verdict_on(answer),
         "pieces": pieces_of(question),
         "mark": marked(answer),
+        "right": is_right(answer),
     }

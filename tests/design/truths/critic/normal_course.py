@@ -87,6 +87,13 @@ def pages_of(question: str) -> list[str]:
     return found.splitlines()
 
 
+def work_until_stopped(task: str) -> str:
+    try:
+        return step(task)
+    except KeyboardInterrupt:
+        return "stopped"
+
+
 def context_of(question: str) -> str:
     try:
         return httpx.get("https://search.example", params={"q": question}).raise_for_status().text
@@ -156,5 +163,6 @@ def ask(question: str) -> dict[str, object]:
         "shelf": shelf_of("laws"),
         "rules": [rules_of("de"), prices_of("de")],
         "pages": pages_of(question),
+        "stopped": work_until_stopped(question),
         "loop": str(loop_of_this_thread()),
     }
