@@ -217,6 +217,22 @@ def draft(messages, tools):
 """
 )
 
+USED_UP = (
+    _HEAD
+    + """
+class Worker:
+    def run(self, messages, tools):
+        while self.step < self.max_steps and not self.is_done:
+            self.step += 1
+            answer = ask([*messages, *tools])
+            self.is_done = not answer.tool_calls
+            messages.append(tools[0].execute(answer))
+        if self.step >= self.max_steps:
+            messages.append("Gave up.")
+        return messages
+"""
+)
+
 #: Name: source, kind, function that holds it, how a run ends where no line says it, {(how, line)}.
 LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a range of steps": (RANGE, "loop", "work", "limit", {("done", 17)}),
@@ -237,6 +253,7 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     ),
     "a cycle of a graph with a tool node": (TOOL_NODE, "graph", "think", "", {("limit", 12), ("done", 19)}),
     "a cycle with a node that chooses nothing": (CHOOSES_NOTHING, "graph", "think", "", {("done", 24)}),
+    "two ends of which the line behind the loop tells one": (USED_UP, "loop", "run", "done", {("limit", 18)}),
     "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "limit", {("done", 18)}),
 }
 

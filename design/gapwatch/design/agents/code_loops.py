@@ -10,7 +10,7 @@ from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words, status_of
 from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, tool_errors
 from gapwatch.design.agents.turns import LoopTurn, is_asked, turn_of
-from gapwatch.design.patterns.code_walk import calls_in, own_expressions, target_names, text_of, walk
+from gapwatch.design.patterns.code_walk import calls_in, names_in, own_expressions, target_names, text_of, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
     Expr,
@@ -128,6 +128,10 @@ class _LoopReader:
         exits = list(self._lines())
         statuses = self._statuses()
         words = {how: of_words(how) for _, how, _, _ in statuses}
+        used_up = self._used_up()
+        if s[0] == "while" and test_of(s)[0] == "b":
+            # `while steps < most and not done`: what is asked behind the loop tells its two ends apart.
+            by_end = "done" if used_up or by_end == "limit" else by_end
         default = by_end or "done"
         if len(words) > 1 and not {"limit", "error"}.isdisjoint(words.values()):
             exits = [
@@ -144,6 +148,7 @@ class _LoopReader:
                     LoopExit(e.path, e.line, e.symbol, "done", e.why, e.flag, True) if e.how == "no_tool_call" else e
                     for e in exits
                 ]
+        exits += used_up
         if default == "limit" and not any(e.is_good for e in exits):
             default = "done"  # It always makes so many steps.
         body = body_of(s)
@@ -184,6 +189,16 @@ class _LoopReader:
         if any(e[0] == "q" and (self._causes.is_limit(e) or _counts_up(e, s)) for e in walk(test)):
             return text_of(test)[:100], "limit"
         return "", next((c for c in ("done", "error", "limit") if c in causes), "done")
+
+    def _used_up(self) -> list[LoopExit]:
+        """Return the end that `if steps >= most` tells behind a loop which compares the same names."""
+        asked = names_in(test_of(self._loop)) if self._loop[0] == "while" else set()
+        behind = (x for x in self._subject.statements if x[0] == "if" and line_of(x) > end_of(self._loop))
+        for test, block in (branch for x in behind for branch in branches_of(x)):
+            compared = [e for e in walk(test) if e[0] == "q" and self._causes.is_limit(e)]
+            if block and any(set(names_in(e)) <= set(asked) for e in compared):
+                return [self._exit(line_of(block[0]), "limit", text_of(test), "")]
+        return []
 
     def _lines(self) -> Iterator[LoopExit]:
         for line in self._leaving(body_of(self._loop), (), (), 0, False):
