@@ -198,37 +198,36 @@ class _Planner:
                     marked = True
         return "" if marked else "the errors are swallowed without a line of their own"
 
-    def _retries(self) -> str:
-        marked = False
+    def _attempts(self) -> Iterator[tuple[PatternHit, Stmt]]:
+        """Yield the loops whose turns are attempts."""
         for hit in self._hits("has_retry_loop", "loop"):
-            for s in self._statements(hit, "for", "while"):
-                if body := body_of(s):
-                    self._mark(hit.symbol, line_of(body[0]), "add", "attempts")
-                    marked = True
-        if marked:
+            yield from ((hit, s) for s in self._statements(hit, "for", "while") if body_of(s))
+
+    def _retries(self) -> str:
+        for hit, s in self._attempts():
+            self._mark(hit.symbol, line_of(body_of(s)[0]), "add", "attempts")
             self.made.start["attempts"] = 0
-        elif self._hits("has_retry_loop"):
+        if "attempts" not in self.made.start:
+            if not self._hits("has_retry_loop"):
+                return "no attempt can be seen"
             self.made.start["unseen_attempts"] = "of_library"
-        else:
-            return "no attempt can be seen"
         return ""
 
     def _retry_outcome(self) -> str:
-        for hit in self._hits("has_retry_loop", "loop"):
-            for s in self._statements(hit, "for", "while"):
-                after, body = self._line_after(hit, end_of(s)), body_of(s)
-                if not after or not body:
-                    continue
-                ends = _breaks(body)
-                lines = [line_of(inner) for inner in statements(body)]
-                # `while tries < 3 and not done`, and `if done: break` on one line.
-                if (s[0] == "while" and s[2][0] in ("b", "!")) or any(lines.count(line) > 1 for line in ends):
-                    return "where the loop ends, the code does not say whether it succeeded"
-                if ends:
-                    self._mark(hit.symbol, line_of(body[0]), "set", "loop_left", 0)
-                for line in ends:
-                    self._mark(hit.symbol, line, "set", "loop_left", 1)
-                self._mark(hit.symbol, after, "set", "retry_outcome", "exhausted")
+        for hit, s in self._attempts():
+            after, body = self._line_after(hit, end_of(s)), body_of(s)
+            if not after:
+                continue
+            ends = _breaks(body)
+            lines = [line_of(inner) for inner in statements(body)]
+            # `while tries < 3 and not done`, and `if done: break` on one line.
+            if (s[0] == "while" and s[2][0] in ("b", "!")) or any(lines.count(line) > 1 for line in ends):
+                return "where the loop ends, the code does not say whether it succeeded"
+            if ends:
+                self._mark(hit.symbol, line_of(body[0]), "set", "loop_left", 0)
+            for line in ends:
+                self._mark(hit.symbol, line, "set", "loop_left", 1)
+            self._mark(hit.symbol, after, "set", "retry_outcome", "exhausted")
         return self._retries()
 
     def _line_after(self, hit: PatternHit, end: int) -> int:

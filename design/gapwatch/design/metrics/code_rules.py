@@ -179,23 +179,17 @@ def _counted_above(metric: MetricDesign, mine: set[str], view: CodeView) -> str 
     """Return who counts each error of functions as swallowed: handlers around their calls that protect nothing else."""
     if metric.claim.get("field") != "status" or not mine:
         return None
-    counting = {
-        (p.path, p.line): other.name
-        for other in view.metrics
-        if other.claim.get("field") == "attributes.swallowed_errors"
-        for p in other.places
-    }
     callers = view.code.material.sites.callers
     calls = [(edge.src, line, f) for f in mine for edge in callers.get(f, ()) for _, line in edge.sites]
     if {f for _, _, f in calls} != mine:
         return None
     first: set[tuple[str, int]] = set()
     for call in calls:
-        found = _handlers_around(*call, frozenset(counting), view)
+        found = _handlers_around(*call, view)
         if not found:
             return None
         first = first or found
-    return f"{counting[min(first)]} counts the same errors, where a handler swallows them"
+    return f"{view.swallowing[min(first)]} counts the same errors, where a handler swallows them"
 
 
 def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | None:
@@ -209,14 +203,12 @@ def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | No
     return None
 
 
-def _handlers_around(
-    symbol: str, line: int, callee: str, of: frozenset[tuple[str, int]], view: CodeView
-) -> set[tuple[str, int]]:
-    """Return those `try` of some, by (file, line), that swallow the errors of a call and protect no other risk."""
+def _handlers_around(symbol: str, line: int, callee: str, view: CodeView) -> set[tuple[str, int]]:
+    """Return (file, line) of each `try` with a metric that swallows the errors of a call and protects no other risk."""
     subject = view.code.subject(symbol)
     out: set[tuple[str, int]] = set()
     for s in subject.statements if subject is not None else ():
-        if subject is None or s[0] != "try" or (subject.program.path(subject.info), line_of(s)) not in of:
+        if subject is None or s[0] != "try" or (subject.program.path(subject.info), line_of(s)) not in view.swallowing:
             continue
         if not in_body(s, line) or not view.errors.swallows(subject, s):
             continue

@@ -40,6 +40,16 @@ class CodeView:
     refusals: dict[tuple[object, ...], tuple[str, str] | None] = field(default_factory=dict)
 
     @cached_property
+    def swallowing(self) -> dict[tuple[str, int], str]:
+        """Metrics of errors that a handler swallows, by (file, line) of each `try` that they count."""
+        return {
+            (p.path, p.line): metric.name
+            for metric in self.metrics
+            if metric.claim.get("field") == "attributes.swallowed_errors"
+            for p in metric.places
+        }
+
+    @cached_property
     def by_claim(self) -> dict[str, list[MetricDesign]]:
         """Metrics of the catalogue by what they claim, in order."""
         out: dict[str, list[MetricDesign]] = {}
