@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from tests.design.emission.watched_programs import (
     Collector,
     collector,
     planned,
-    program_environment,
     python_with_events,
+    run_patched,
     run_watched,
     write_plan,
 )
@@ -162,22 +161,7 @@ def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
     serve = PlannedSpan("c", "serve", "chain", "serving.py", "serve", MarkedFunction("serve", 9), start=start)
     (tmp_path / "p.patch").write_text(make_patch(tmp_path, [*made.planned, serve]).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
-    setup = (
-        "from opentelemetry import trace\n"
-        "from opentelemetry.sdk.trace import TracerProvider\n"
-        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
-        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\n"
-        "trace.set_tracer_provider(TracerProvider())\n"
-        "trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))\n"
-    )
-
-    with collector() as found:
-        environment = program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
-        command = [sys.executable, "-c", setup + PROGRAM + "import serving\n"]
-        ran = subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
+    found = run_patched(PROGRAM + "import serving\n", tmp_path)
 
     _check(found)
 

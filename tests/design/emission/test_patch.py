@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from gapwatch.design.emission.patch import make_patch
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
-from tests.design.emission.watched_programs import Collector, collector, program_environment
+from tests.design.emission.watched_programs import run_patched
 from tests.design.rag_run import APP
 from tests.design.source_tree import write_tree
 
@@ -35,32 +34,6 @@ def _apply(copy: Path, folder: Path) -> None:
     assert result.exit_code == 0, result.output
     # Outside of a repository `git apply` works on the folder; --unsafe-paths is not needed.
     subprocess.run(["git", "apply", str(folder / "p/instrument.patch")], cwd=copy, check=True, timeout=20)
-
-
-def _run(source: str, folder: Path) -> Collector:
-    """Run a program with the OpenTelemetry SDK set up as its documentation says."""
-    setup = (
-        "from opentelemetry import trace\n"
-        "from opentelemetry.sdk.trace import TracerProvider\n"
-        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
-        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\n"
-        "trace.set_tracer_provider(TracerProvider())\n"
-        "trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))\n"
-    )
-    with collector() as found:
-        environment = program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
-        environment["PYTHONPATH"] = f"{folder}:{environment['PYTHONPATH']}"
-        ran = subprocess.run(
-            [sys.executable, "-c", setup + source],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr
-    return found
 
 
 PROGRAM = {
@@ -100,7 +73,7 @@ def test_a_patched_program_parses_runs_and_sends_the_spans_that_the_portfolio_ex
     for path in copy.rglob("*.py"):
         ast.parse(path.read_text())
     assert (copy / "shop/span_recording.py").read_text().count("gapwatch.design") == 0
-    found = _run(
+    found = run_patched(
         "from types import SimpleNamespace as N\n"
         "import sys\n"
         "turns = []\n"
@@ -142,7 +115,7 @@ def test_a_patched_program_is_asked_for_no_span_again(tmp_path: Path) -> None:
 def test_the_whole_service_is_patched_and_works(tmp_path: Path) -> None:
     copy = _applied(APP, tmp_path)
 
-    found = _run(
+    found = run_patched(
         "import sys\nsys.path.insert(0, '..')\n"
         "from rag_app.service import QuestionService\n"
         "from rag_app.retrieval import Passage, PassageIndex\n"
@@ -194,7 +167,7 @@ def test_generators_and_coroutines_are_recorded_whole(tmp_path: Path) -> None:
     (tmp_path / "p.patch").write_text(make_patch(tmp_path, plans).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
 
-    found = _run(
+    found = run_patched(
         "import asyncio, app\n"
         "async def main():\n    assert [x async for x in app.give_async(1)] == ['c', 'd']\n"
         "    return await app.wait(2)\n"
@@ -221,7 +194,7 @@ def test_a_module_with_the_name_of_its_package_is_not_taken_for_the_package(tmp_
     (tmp_path / "p.patch").write_text(make_patch(tmp_path, [plan]).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
 
-    found = _run("import sys\nsys.path.insert(0, 'src')\nfrom agents import ask\nassert ask(1) == 1\n", tmp_path)
+    found = run_patched("import sys\nsys.path.insert(0, 'src')\nfrom agents import ask\nassert ask(1) == 1\n", tmp_path)
 
     assert (tmp_path / "src/agents/span_recording.py").exists()
     assert [s.name for s in found.spans] == ["ask"]
@@ -259,7 +232,7 @@ def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhaust
     copy = write_tree(tmp_path / "app", program)
     _apply(copy, tmp_path)
 
-    found = _run(
+    found = run_patched(
         "from types import SimpleNamespace as N\n"
         "import sys\n"
         "replies = iter(['[1]', 'no', '[1]', 'no', 'no', 'no'])\n"

@@ -1,4 +1,4 @@
-"""Runs small programs under `gapwatch instrument` with a Python of 3.12 or newer, and collects the spans they send."""
+"""Runs small programs, patched or under `gapwatch instrument`, and collects the spans that they send."""
 
 from __future__ import annotations
 
@@ -145,3 +145,29 @@ def planned(name: str, **more: Any) -> dict[str, Any]:
     marks = more.pop("marks", [])
     plan = {"component": "c", "span": name, "kind": "chain", "path": "app.py", "start": {}, "is_there": False}
     return plan | {"functions": [{"name": name, "line": 1, "marks": marks}]} | more
+
+
+def run_patched(source: str, folder: Path) -> Collector:
+    """Run a patched program with the OpenTelemetry SDK set up as its documentation says, and return what it sent."""
+    setup = (
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import SimpleSpanProcessor\n"
+        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter\n"
+        "trace.set_tracer_provider(TracerProvider())\n"
+        "trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))\n"
+    )
+    with collector() as found:
+        environment = program_environment(OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
+        environment["PYTHONPATH"] = f"{folder}:{environment['PYTHONPATH']}"
+        ran = subprocess.run(
+            [sys.executable, "-c", setup + source],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+    return found
