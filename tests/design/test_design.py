@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,7 @@ from gapwatch.design.metrics.refine import ComponentOperation, apply_operations
 from gapwatch.design.metrics.spans import MAX_FUNCTIONS
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.reports.export_store import write_store
+from gapwatch.design.reports.output import print_summary
 from gapwatch.design.reports.summary import summary
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
@@ -351,3 +353,14 @@ def test_one_component_pages_for_what_its_user_feels_first(tmp_path: Path, made:
 
     assert max(len(p) for p in pages.values()) == 2
     assert all(p == [] for c, p in pages.items() if made.architecture.component(c).priority != "primary")
+
+
+def test_the_screen_says_what_comes_next_also_where_nothing_is_asked(
+    made: Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_summary(replace(made, questions=[q for q in made.questions if q not in made.open_questions]), tmp_path)
+    told = " ".join(capsys.readouterr().out.split())
+
+    assert "0 open questions" in told
+    assert "Next: emit the" in told
+    assert told.endswith("then run gapwatch replay.")

@@ -152,11 +152,14 @@ def print_summary(design: Design, out: Path) -> None:
             f"The spans that there are answer {numbers['metrics_answered']} metrics, and"
             f" {numbers['metrics_partly_answered']} in part; the report says for each what is missing."
         )
-    if design.open_questions:
+    asked = "answer the questions in the report, " if design.open_questions else ""
+    if numbers["integration_points"]:
         console.print(
-            f"Next: answer the questions in the report, emit the {numbers['integration_points']} spans that it lists "
+            f"Next: {asked}emit the {numbers['integration_points']} spans that the report lists "
             f"(the first {numbers['spans_first']} of them first), then run gapwatch replay."
         )
+    elif asked:
+        console.print(f"Next: {asked}then run gapwatch replay.")
 
 
 def diff_text(diff: DesignDiff) -> str:
