@@ -264,7 +264,7 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         if not any(k.path == place.path and k.line - 1 <= place.line <= max(k.end, k.line) for k in known):
             return f"the text at {place} is sent to no model"
     if all(_says_nothing(symbol, view) for symbol in metric.symbols):
-        return "what the model said is not in the output: the function gives back a number, whether it worked, or nothing"
+        return "the output holds no word of the model: the function gives back a number, whether it worked, or nothing"
     if (why := _why_of_another(metric, view)) is not None:
         return why
     for place in metric.evidence_from:
