@@ -345,7 +345,7 @@ def _judged_by_its_promises(soak: Soak, moments: dict[str, float]) -> int:
         "history", "SELECT reason, count(*) AS n FROM gaps WHERE judge IS NOT NULL AND outcome = 'error' GROUP BY 1"
     )
     feedback = soak.asked("history", "SELECT state, count(*) AS n FROM feedback_joins GROUP BY 1")
-    versions = soak.asked("history", "SELECT portfolio_version, count(*) AS n FROM gaps GROUP BY 1 ORDER BY 1")
+    versions = soak.asked("history", "SELECT portfolio_sha, count(*) AS n FROM gaps GROUP BY 1 ORDER BY 1")
     rates = soak.asked("rates")
     doubled = soak.asked(
         "history", "SELECT count(*) AS n FROM (SELECT trace_id, metric, judge, span_id FROM gaps "
