@@ -42,14 +42,40 @@ def test_a_broker_that_hangs_with_its_connections_open_answers_again_when_it_ans
     now: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     outage = BrokerOutage()
-    outage.note("no answer from Kafka: produce response: RequestTimedOutError")
-    for second in range(30):
+    for second in range(40):
+        outage.look(is_connected=True, silence=0.5 + second)
         now[0] += 1
-        outage.look(is_connected=True, silence=15.0 + second)
-    assert len(caplog.records) == 1
-    outage.look(is_connected=True, silence=0.2)
+    outage.note("no answer from Kafka: produce response: RequestTimedOutError")
+    for _ in range(3):
+        outage.look(is_connected=True, silence=0.2)
+        now[0] += 1
 
-    assert [record.getMessage() for record in caplog.records][1:] == ["Kafka answers again, after 30 s"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "no answer from Kafka for 16 s; trying until Kafka answers, stored results are safe",
+        "Kafka answers again, after 42 s",
+    ]
+
+
+def test_an_outage_counts_from_the_last_answer(now: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    outage = BrokerOutage()
+    outage.look(is_connected=True, silence=0.0)
+    now[0] += 10
+    outage.note("no answer from Kafka: RequestTimedOutError")
+    now[0] += 5
+    outage.look(is_connected=True, silence=1.0)
+
+    assert caplog.records[-1].getMessage() == "Kafka answers again, after 15 s"
+
+
+def test_a_process_that_stood_still_does_not_blame_the_broker(
+    now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    outage = BrokerOutage()
+    for silence in (0.2, 60.0, 0.3):
+        now[0] += 1
+        outage.look(is_connected=True, silence=silence)
+
+    assert caplog.records == []
 
 
 def test_each_outage_is_logged_also_where_nobody_sees_its_end(

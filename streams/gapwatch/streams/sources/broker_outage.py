@@ -6,6 +6,8 @@ import logging
 import threading
 import time
 
+from gapwatch.sinks.metrics.health import BROKER_SILENCE_SECONDS
+
 log = logging.getLogger("gapwatch.kafka")
 
 #: Seconds without a sign of the outage after which it counts as over where nobody asks the source.
@@ -28,10 +30,14 @@ class BrokerOutage:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._began: float | None = None
+        self._answered: float | None = None
+        self._silence = 0.0
         self._seen = self._ended = float("-inf")
 
     def note(self, why: str) -> None:
         """Note a failed attempt to reach the broker; the first of an outage is logged.
+
+        The outage counts from the last answer where that is known: the first attempt fails up to 40 s after it.
 
         Args:
             why: Sentence that says what failed.
@@ -42,13 +48,15 @@ class BrokerOutage:
             if is_new and now - self._ended < _STEADY_SECONDS:
                 is_new = False  # the tail of an outage whose end is logged
             elif is_new:
-                self._began = now
+                self._began = now if self._answered is None else self._answered
             self._seen = now
         if is_new:
             log.warning("%s; trying until Kafka answers, stored results are safe", why)
 
     def look(self, *, is_connected: bool, silence: float | None = None) -> None:
-        """Log the end of an outage once the connection is steady; call it about once a second.
+        """Log the begin of a silence, and the end of an outage once the connection is steady.
+
+        Call it about once a second. One look at a long silence proves nothing: this process may have stood still.
 
         Args:
             is_connected: A connection is open. That of a broker that hangs stays open.
@@ -57,6 +65,10 @@ class BrokerOutage:
         """
         with self._lock:
             now = time.monotonic()
+            if silence is not None:
+                before, self._silence, self._answered = self._silence, silence, now - silence
+                if min(before, silence) > BROKER_SILENCE_SECONDS:
+                    self.note(f"no answer from Kafka for {silence:.0f} s")
             if self._began is None or not is_connected or now - self._seen < _STEADY_SECONDS:
                 return
             if silence is not None and silence >= now - self._seen:
