@@ -145,7 +145,7 @@ def test_the_report_begins_with_its_conclusion_and_shows_what_is_broken_or_moved
     assert "release qwen2.5-7b: 100% of the excess, first seen at" in whats["Why"]
     assert "1 page open at the end of the traces: an incident of " in " ".join(said.split())
     # A release that stopped recording rejected replies, long before: nothing is known to have broken.
-    assert "rejected_reply_rate of agent" in whats["Blind"]
+    assert "rejected_reply_rate (undecided) of agent" in whats["Blind"]
     # The bad release came after 140 minutes, at 10:00.
     assert re.search(r"at 10:\d\d:\d\dZ, at most \d+ minutes after it, by event time", whats["Found"])
 

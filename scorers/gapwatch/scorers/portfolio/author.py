@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from gapwatch.scorers.errors import UsageError
+from gapwatch.scorers.printable import shown
+
 #: Stands for the author in a fact that Gapwatch proposes.
 PLACEHOLDER = "WHO SAYS SO"
 
@@ -23,3 +26,19 @@ def names_person(text: str) -> bool:
     """Return whether a text can be the name of a person; False for `YOU`, `TODO`, `nobody`, `?` and their like."""
     bare = " ".join(text.strip(_SIGNS).split()).casefold()
     return any(character.isalnum() for character in bare) and bare not in _NOBODY
+
+
+def check_author(by: object, of: str) -> str:
+    """Return the author of a record; refuse what names no person.
+
+    Args:
+        by: Name as it was given.
+        of: The record, such as `decision`.
+
+    Raises:
+        UsageError: `by` is no text, empty, or stands for anybody.
+    """
+    if not isinstance(by, str) or not names_person(by):
+        why = f": {shown(by, 40)!r} can be anybody" if isinstance(by, str) and by.strip() else ""
+        raise UsageError(f"the {of} has no author; give your name with --by, such as --by 'Ada Lovelace'{why}")
+    return by

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from gapwatch.scorers.errors import UsageError
-from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.author import check_author
 from gapwatch.sinks.store.decisions import Decisions, HumanDecision
 from gapwatch.sinks.store.row_inserts import insert_rows
 from gapwatch.sinks.store.schema import ROW_TABLES
@@ -92,9 +92,8 @@ def _checked(table: str, row: object) -> dict[str, Any]:
         if not is_right:
             raise UsageError(f"{name} of {table} must be a {kind}, a text of at most {TEXT_LIMIT:,} characters")
         found[name] = value
-    by = found.get("by")
-    if "by" in fields and (not by or not names_person(by)):
-        raise UsageError("the record has no author; give your name with --by")
+    if "by" in fields:
+        check_author(found.get("by"), "record")
     return found
 
 

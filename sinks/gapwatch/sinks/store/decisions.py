@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from gapwatch.scorers.errors import JobError, UsageError
-from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.author import check_author
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.store import Store
 from gapwatch.sinks.store.transaction import Step, StoreTransaction
@@ -59,8 +59,8 @@ class Annotation:
     def __post_init__(self) -> None:
         if not self.text.strip():
             raise UsageError("an annotation needs a text, such as `deploy v12`")
-        if self.by is not None and not names_person(self.by):
-            raise UsageError("the annotation has no author; give your name with --by")
+        if self.by is not None:
+            check_author(self.by, "annotation")
         for name in ("text", "pipeline", "by"):
             if len(getattr(self, name) or "") > TEXT_LIMIT:
                 raise UsageError(f"the {name} of an annotation has at most {TEXT_LIMIT} characters")

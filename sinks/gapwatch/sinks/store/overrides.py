@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gapwatch.scorers.errors import UsageError
-from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.author import check_author
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.row_place import find_row, place_of
 from gapwatch.sinks.store.store import Store
@@ -60,8 +60,8 @@ class Override:
             raise UsageError("name the row, and give the reason for your outcome as `why`")
         if outcome not in OUTCOMES:
             raise UsageError(f"outcome must be one of {', '.join(OUTCOMES)}")
-        if texts["by"] is not None and not names_person(texts["by"]):
-            raise UsageError("the override has no author; give your name with --by")
+        if texts["by"] is not None:
+            check_author(texts["by"], "override")
         score = asked.get("score")
         if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
             raise UsageError("score must be a number")

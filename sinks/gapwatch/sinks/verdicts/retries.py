@@ -23,7 +23,7 @@ from gapwatch.scorers.judges.ensemble import ENSEMBLE, Vote, decide
 from gapwatch.scorers.judges.judgement import Judgement
 from gapwatch.scorers.judges.request import JudgeRequest, request_id
 from gapwatch.scorers.loading.load import parse_stored_portfolio
-from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.author import check_author
 from gapwatch.sinks.reading.since import parse_since
 from gapwatch.sinks.store.row_inserts import insert_row
 from gapwatch.sinks.store.schema import RETRIED_VERDICTS
@@ -96,7 +96,7 @@ class Retry:
         Raises:
             UsageError: A condition is missing, unknown or given twice, or there is no author.
         """
-        given, by = asked.get("where"), asked.get("by")
+        given = asked.get("where")
         if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
             raise UsageError(f"send `where`, a list of conditions NAME=VALUE; the names are {', '.join(_NAMES)}")
         where: dict[str, str] = {}
@@ -107,11 +107,12 @@ class Retry:
             if name in where:
                 raise UsageError(f"--where {name} is given twice; run the command once for each value")
             where[name] = value
-        if not isinstance(by, str) or not names_person(by) or len(by) > _TEXT_LIMIT:
-            raise UsageError("the retry has no author; give your name with --by")
+        author = check_author(asked.get("by"), "retry")
+        if len(author) > _TEXT_LIMIT:
+            raise UsageError(f"by must be a text of at most {_TEXT_LIMIT} characters")
         if "since" in where:
             parse_since(where["since"], datetime.now(UTC), "--where since")
-        return cls(where, by)
+        return cls(where, author)
 
     def apply(self, store: Store, at: datetime) -> dict[str, Any]:
         """Open the matching requests again, in one transaction, and record who asked for it.

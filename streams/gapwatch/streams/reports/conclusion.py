@@ -24,6 +24,7 @@ from gapwatch.streams.alerting.incidents.wording import (
     before_text,
     headline,
     limits_text,
+    metric_text,
     quantile_move,
     share_name,
     size,
@@ -105,14 +106,12 @@ def change_lines(incidents: Sequence[StoredIncident]) -> Iterator[tuple[str, str
     for other in incidents[1:]:
         step = other.row.step
         since = "" if step.since is None else f", since {moment_text(step.since, 'seconds')}"
-        is_also_blind = is_blind(other) and not is_blind(incident)
-        undecided = ", traces without a verdict" if is_also_blind else ""
-        name = f"{shown(step.name, 120)}{undecided}{since}"
-        yield "Blind" if is_also_blind else "Also", f"{step.severity} {step.incident_id}: {name}"
+        word = "Blind" if is_blind(other) and not is_blind(incident) else "Also"
+        yield word, f"{step.severity} {step.incident_id}: {shown(step.name, 120)}{since}"
 
 
 def _listed(alerts: Sequence[StoredAlert]) -> str:
-    names = list(dict.fromkeys(one.row.metric for one in alerts))
+    names = list(dict.fromkeys(map(metric_text, alerts)))
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
 
 

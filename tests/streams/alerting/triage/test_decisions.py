@@ -89,14 +89,15 @@ def test_an_answer_without_a_direction_is_refused(store: Path, question: str, va
     assert query(store, "SELECT count(*) FROM facts") == [(0,)]
 
 
-@pytest.mark.parametrize("by", ["YOU", "TODO", "?"])
+@pytest.mark.parametrize("by", ["me", "TODO", "?"])
 def test_a_decision_without_a_name_is_refused(store: Path, by: str) -> None:
     (alert,) = alerts(store)
     for asked in (("answer", "q-fallback", "lower"), ("ack", alert.row.alert_id), ("accept", alert.row.alert_id)):
         done = gapwatch(*asked, "--store", store, "--by", by)
 
         assert (done.status, done.out) == (2, "")
-        assert "has no author; give your name with --by" in done.err
+        assert "has no author; give your name with --by, such as --by 'Ada Lovelace'" in done.err
+        assert f"'{by}' can be anybody" in done.err
 
 
 def test_a_stored_answer_whose_author_is_a_placeholder_does_not_count(store: Path) -> None:

@@ -25,6 +25,7 @@ from gapwatch.streams.alerting.incidents.wording import (
     counted_text,
     kind_text,
     limits_text,
+    metric_text,
     quantile_ends,
     share_name,
 )
@@ -204,7 +205,7 @@ def with_worst_rows(told: Told, con: StoreReader, lead: StoredAlert, end: dateti
 
 
 def _subject(alert: StoredAlert) -> str:
-    return f"{shown(alert.row.metric)} of {shown(component_text(alert.row.component))}"
+    return f"{shown(metric_text(alert))} of {shown(component_text(alert.row.component))}"
 
 
 def _ends(facts: AlertFacts) -> tuple[str, str]:

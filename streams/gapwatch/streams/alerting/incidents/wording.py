@@ -36,9 +36,14 @@ def state_text(state: str, severity: str) -> str:
     return state if told == severity else f"{state} (told as {told})"
 
 
+def metric_text(alert: StoredAlert) -> str:
+    """Return the metric of an alert, and whether it is about its undecided traces: `ids_known (undecided)`."""
+    return alert.row.metric + (" (undecided)" if alert.facts.kind == "unknown" else "")
+
+
 def subject(alert: StoredAlert) -> str:
     """Return the metric and component of an alert: `ids_known of tools`."""
-    return f"{alert.row.metric} of {component_text(alert.row.component)}"
+    return f"{metric_text(alert)} of {component_text(alert.row.component)}"
 
 
 def life_text(step: LifeStep) -> str:

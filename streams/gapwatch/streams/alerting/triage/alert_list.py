@@ -17,7 +17,7 @@ from gapwatch.sinks.store.store_reader import StoreReader
 from gapwatch.sinks.store.utc_text import utc_text
 from gapwatch.streams.alerting.incidents.stored_alerts import StoredAlert, StoredIncident
 from gapwatch.streams.alerting.incidents.told import Told
-from gapwatch.streams.alerting.incidents.wording import KIND_WORDS, headline, size, state_text
+from gapwatch.streams.alerting.incidents.wording import KIND_WORDS, headline, metric_text, size, state_text
 from gapwatch.streams.alerting.triage.explain import alert_rows_sql
 
 #: Most rows that `gapwatch explain --rows` lists.
@@ -134,7 +134,7 @@ def _cells(alert: StoredAlert) -> list[str]:
         row.severity,
         state_text(row.state, row.severity),
         component_text(row.component),
-        row.metric,
+        metric_text(alert),
         headline(alert.facts),
         size(alert.facts),
         "-" if began is None else moment_text(began, "seconds"),

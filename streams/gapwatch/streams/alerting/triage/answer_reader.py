@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal, cast
 
 from gapwatch.scorers.errors import PortfolioError, UsageError
-from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.author import check_author
 from gapwatch.scorers.portfolio.fact import Fact, Question
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
@@ -35,8 +35,7 @@ def facts_of(
     Raises:
         UsageError: No portfolio asks the question, the answer gives no direction, or the portfolio contradicts it.
     """
-    if not names_person(by):
-        raise UsageError("the answer has no author; give your name with --by")
+    check_author(by, "answer")
     portfolio, asked = _asked(portfolios, question)
     chosen, better = _meaning(asked, value)
     metrics = [metric for metric in portfolio.metrics if metric.name in asked.decides]

@@ -8,7 +8,7 @@ from datetime import UTC, timedelta
 from typing import Literal
 
 from gapwatch.scorers.errors import UsageError
-from gapwatch.scorers.portfolio.author import names_person
+from gapwatch.scorers.portfolio.author import check_author
 from gapwatch.scorers.portfolio.portfolio import Portfolio
 from gapwatch.scorers.printable import shown
 from gapwatch.sinks.reading.terminal_table import moment_text
@@ -55,8 +55,7 @@ class AlertDecision:
 
     def __post_init__(self) -> None:
         _check_texts(alert=self.alert, by=self.by, why=self.why)
-        if not names_person(self.by):
-            raise UsageError("the decision has no author; give your name with --by")
+        check_author(self.by, "decision")
 
     def apply(self, transaction: StoreTransaction) -> str:
         """Write the decision, and return one line that says what was done.
