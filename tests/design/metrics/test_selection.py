@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from gapwatch.design.commands.design import design as design_command
 from gapwatch.design.metrics.questions import MAX_ASKED
 from gapwatch.design.metrics.selection import MAX_METRICS, ONCE, added_fact
+from gapwatch.design.metrics.shared_metrics import MODEL_CALLS
 from gapwatch.design.metrics.traceability import MAX_PAGES
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.output import facts_from
@@ -64,12 +65,12 @@ def test_model_calls_are_measured_once_a_pipeline_by_component(tmp_path: Path) -
     portfolio = parse_portfolio(portfolio_yaml(data, made))
 
     callers = {c.id for c in made.architecture.components if "llm_chat" in c.capabilities}
-    group = next(c for c in portfolio.components if c.members)
+    group = next(c for c in portfolio.components if c.id == MODEL_CALLS)
     mine = [m for m in portfolio.metrics if m.component == group.id]
     assert set(group.members) == callers and len(callers) > 1
     assert {m.name for m in mine} >= {"model_calls_finish_reason", "model_calls_model_cost"}
     of_one = [m for m in made.metrics if m.family.endswith(("finish_reason", "model_cost")) and not m.members]
-    assert of_one == [] and all(m.spans and set(m.owners) == callers for m in made.metrics if m.members)
+    assert of_one == [] and all(m.spans and set(m.owners) == callers for m in made.metrics if m.group == MODEL_CALLS)
     needed = {p.component for p in made.points if "model_calls_finish_reason" in p.blind}
     assert needed == callers
 
@@ -109,3 +110,39 @@ def test_the_command_remembers_a_metric_and_refuses_one_that_the_shelf_does_not_
 def test_nobody_adds_nothing(by: str) -> None:
     with pytest.raises(ValueError, match="by"):
         added_fact("a_metric", by, "2026-11-02")
+
+
+_FETCH = """
+
+def fetch_{n}(address):
+    try:
+        return httpx.get(f"https://{{address}}/{n}").raise_for_status().text
+    except httpx.HTTPError:
+        return ""
+"""
+
+
+def test_failures_of_many_functions_are_collected_in_one_metric_of_each_kind(tmp_path: Path) -> None:
+    fetches = "".join(_FETCH.format(n=n) for n in range(6))
+    calls = "".join(f"        text_{n}.fetch_{n}(question),\n" for n in range(6))
+    files = {f"text_{n}.py": "import httpx\n" + _FETCH.format(n=n) for n in range(6)}
+    files["asking.py"] = (
+        _CLIENT
+        + "".join(f"import text_{n}\n" for n in range(6))
+        + "\n\ndef ask(question):\n    texts = [\n"
+        + calls
+        + "    ]\n    return client.chat.completions.create(\n        model='m',\n"
+        "        messages=[{'role': 'user', 'content': f'Answer {question} from {texts} alone.'}],\n"
+        "    ).choices[0].message.content\n"
+    )
+    files["left_over.py"] = "import httpx\n" + fetches.replace("fetch_", "left_")
+    made = run_design(scan_repository(write_tree(tmp_path, files)))
+
+    (collected,) = (m for m in made.metrics if m.name == "other_calls_swallowed_errors")
+    alone = [m for m in made.metrics if m.family == "swallowed_errors" and m is not collected]
+    paths = {p.path for m in (collected, *alone) for p in m.places}
+    assert paths == {f"text_{n}.py" for n in range(6)}, "each failure that a run reaches, and none that nothing calls"
+    assert {s.why for s in made.selection.shelf if s.metric.component in collected.members} >= {
+        "other_calls_swallowed_errors counts it"
+    }
+    assert parse_portfolio(portfolio_yaml(portfolio_data(made), made)).metrics

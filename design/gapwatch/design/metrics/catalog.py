@@ -292,6 +292,7 @@ class Catalog:
                 continue
             shared = "every arm reports its tier; answers of other functions are left out"
             failed = self._failed()
+            by_model = {tier.id for tier in self.component.tiers if tier.by == "llm"}
             for step, (first, second) in enumerate(itertools.pairwise(route.answers)):
                 if first.goes_on == "on NotImplementedError":
                     continue  # A model has the way or has it not.
@@ -311,6 +312,7 @@ class Catalog:
                     questions=[question],
                     valid_when=shared,
                     is_of_cache=route.kind == "cache" and not step,
+                    is_of_model=not by_model.isdisjoint((first.tier, second.tier)),
                     told_at=CodePlace(told.path, told.line, told.end) if told is not None else None,
                 )
             ordered = arm_tiers(route, self.component)

@@ -120,7 +120,7 @@ class MetricDesign:
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
         answered: Names of its spans that the program emits already, with all that it needs.
         unanswered: Names of its other spans, with the reason.
-        is_of_model: Of a parse: whether a model wrote the text.
+        is_of_model: Of a parse: whether a model wrote the text; of a fallback: whether an arm of its step asks a model.
         members: Components that share it; empty where it is about its own component alone.
         group: Id of the component that stands for the members, or "".
     """

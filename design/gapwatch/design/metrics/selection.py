@@ -4,7 +4,8 @@ Rule, in this order: metrics that somebody added; then, one after the other, the
 worth is the family's (`_WORTH`: what a user notices and nothing else tells comes first), plus the priority of its
 component, plus one where that fails silently, plus three where the goal speaks of its concern and one where it names
 its component. Each metric already taken of the same family takes off 1.5, each of the same component 0.75. What is then
-worth less than `LEAST_WORTH` stays on the shelf, even where there is room.
+worth less than `LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are worth less
+than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.shared_metrics import shared_metrics
+from gapwatch.design.metrics.shared_metrics import collected_metrics, collecting_family, shared_metrics
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Most metrics of a portfolio; more are deleted unread by whoever is on call.
 MAX_METRICS = 25
+#: Most that are chosen by their worth; failures of other functions are collected in the rest.
+MAX_OWN = MAX_METRICS - 4
 #: Most judges among them; each costs money at every judgement.
 MAX_JUDGES = 6
 #: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
-LEAST_WORTH = 1.0
+LEAST_WORTH = 2.0
+#: The same for a metric of failures, which one metric of the failures of many functions can count as well.
+LEAST_OWN_WORTH = 4.0
 #: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
 ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer"})
 #: Families that follow another one of the same pipeline, by that one.
@@ -36,11 +41,11 @@ ADDED = "f-add-"
 
 #: Worth of a family by the end of its name, the first that fits.
 _WORTH: tuple[tuple[str, float], ...] = (
-    ("agent_exits", 6.5),
+    ("agent_exits", 6),
     ("failed_requests", 6.5),
     ("tool_errors", 5),
     ("format_errors", 5),
-    ("agent_steps", 3.5),
+    ("agent_steps", 4.5),
     ("answer_present", 6),
     ("passages_found", 6),
     ("output_parses", 6),
@@ -48,7 +53,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("answers_without_failure", 6),
     ("swallowed_errors", 5.5),
     ("retries_exhausted", 5.5),
-    ("fallback_rate", 5),
+    ("fallback_rate", 5.5),
     ("output_fields", 5),
     ("breaker_open_rate", 4.5),
     ("finish_reason", 4.5),
@@ -56,17 +61,17 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("guardrail_errors", 4.5),
     ("error_rate", 4),
     ("service_errors", 4),
-    ("model_latency", 3.5),
+    ("model_latency", 4),
     ("write_errors", 3),
     ("embedding_errors", 3),
-    ("queue_wait_seconds", 3),
+    ("queue_wait_seconds", 1),
     ("cost_per_answer", 1),
-    ("model_cost", 2.5),
+    ("model_cost", 4),
     ("cache_hit_rate", -1),
-    ("first_chunk_seconds", 2.5),
-    ("service_latency", 2),
-    ("retry_count", 2),
-    ("retrieval_latency", 1.5),
+    ("first_chunk_seconds", 3.5),
+    ("service_latency", 1),
+    ("retry_count", 2.5),
+    ("retrieval_latency", 0.5),
     ("tokens_per_call", 1.5),
     ("rows_written", -2),
     ("tier_mix", -2),
@@ -74,6 +79,8 @@ _WORTH: tuple[tuple[str, float], ...] = (
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.
 _HANDED_ON = ("passages_found", "retrieval_latency")
 _OF_OTHER_PARSES = 1.5
+#: Worth of a fallback between ways of which none asks a model.
+_OF_OTHER_ROUTES = 3.0
 _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
@@ -153,7 +160,12 @@ def select_metrics(
     edges = {(e.src, e.dst) for e in architecture.edges}
     names = _chosen(free, components, edges, concerns, added, has_goal=True)
     chosen = [m for m in metrics if m.name in names]
-    shelf = [Shelved(m, _why(m, chosen, joined)) for m in metrics if m.name not in names]
+    left = [m for m in free if m.name not in names and not _is_counted(m, chosen)]
+    in_other = {name: metric for metric, found in collected_metrics(left, architecture, _kind) for name in found}
+    others = {m.name: m for m in in_other.values()}
+    chosen += others.values()
+    names |= set(others)
+    shelf = [Shelved(m, _why(m, chosen, joined, in_other)) for m in metrics if m.name not in names]
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )
@@ -178,7 +190,7 @@ def _chosen(
     worth = {m.name: _worth(m, components[m.component], concerns, has_goal) for m in metrics}
     taken = [m for m in metrics if m.name in added]
     left = [m for m in metrics if m.name not in added]
-    while left and len(taken) < MAX_METRICS:
+    while left and len(taken) < MAX_OWN:
         families = Counter(_kind(m) for m in taken)
         of_component = Counter(_owner(m) for m in taken)
         judges = sum(m.source == "judge" for m in taken)
@@ -192,20 +204,19 @@ def _chosen(
             and not (m.family in ONCE and families[_kind(m)])
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
-            and not any(_counts_it(m, other) or _counts_it(other, m) or _fails_with(m, other) for other in taken)
+            and not _is_counted(m, taken)
             and not (
                 _kind(m) in _HANDED_ON
                 and any((m.component, o) in edges or (o, m.component) in edges for o in of_kind[_kind(m)])
             )
         ]
-        if not fitting:
-            break
         left_worth = {
             m.name: worth[m.name] - 1.5 * families[_kind(m)] - 0.75 * of_component[_owner(m)] for m in fitting
         }
-        best = max(fitting, key=lambda m: left_worth[m.name])
-        if left_worth[best.name] < LEAST_WORTH:
+        enough = [m for m in fitting if left_worth[m.name] >= _least(m)]
+        if not enough:
             break
+        best = max(enough, key=lambda m: left_worth[m.name])
         taken.append(best)
         left.remove(best)
     out = {m.name for m in taken}
@@ -213,10 +224,20 @@ def _chosen(
     return out | {part for m in taken for part in _parts(m) if part in by_name}
 
 
+def _least(metric: MetricDesign) -> float:
+    """Return the least worth of a metric that has a place of its own."""
+    return LEAST_WORTH if collecting_family(_kind(metric)) is None else LEAST_OWN_WORTH
+
+
 def _parts(metric: MetricDesign) -> set[str]:
     """Return the metrics that one is made of."""
     claim = metric.claim
     return {claim["numerator"], claim["denominator"]} if claim["form"] == "ratio" else set(metric.parts)
+
+
+def _is_counted(metric: MetricDesign, others: list[MetricDesign]) -> bool:
+    """Return whether another metric fails on the same calls."""
+    return any(_counts_it(metric, m) or _counts_it(m, metric) or _fails_with(metric, m) for m in others)
 
 
 def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
@@ -263,6 +284,8 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
     elif metric.pattern == "parses_json" and not metric.is_of_model:
         # Texts of files, settings and stores change with releases, not with traffic.
         worth = _OF_OTHER_PARSES
+    elif _kind_of_family(metric.family) == "fallback_rate" and not metric.is_of_model and not metric.is_of_cache:
+        worth = _OF_OTHER_ROUTES
     elif metric.source == "catalog" and metric.family == "error_rate" and not metric.pattern:
         worth = _OF_ENTRIES
     elif metric.family == "service_latency" and "limit" not in metric.claim:
@@ -276,7 +299,9 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
     return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
 
 
-def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str]) -> str:
+def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], in_other: dict[str, MetricDesign]) -> str:
+    if metric.name in in_other:
+        return f"{in_other[metric.name].name} counts it"
     same = [m.name for m in chosen if _kind(m) == _kind(metric)]
     counted = next((m.name for m in chosen if _counts_it(metric, m) or _fails_with(metric, m)), None)
     if counted is not None:

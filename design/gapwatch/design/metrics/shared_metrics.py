@@ -1,9 +1,14 @@
-"""Joins metrics over components, with a breakdown by component: of model calls, and of several ways to do one step."""
+"""Joins metrics over components, with a breakdown by component.
+
+Joined are those of model calls, those of several ways to do one step, and the failures of functions that have no metric
+of their own. These are still counted, stored and alerted on, and their rows name the function; but a rise in one of many
+functions moves the rate less than in a metric of its own.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
@@ -27,6 +32,21 @@ _PURPOSES = {
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
 _MOST_EVIDENCE = 8
+#: Id of the component that stands for all whose failures are collected.
+OTHER_CALLS = "other_calls"
+#: Families that are collected in one, by the family of the metric that collects them.
+_COLLECTED = {
+    "failure_answers": ("failure_answers",),
+    "swallowed_errors": ("swallowed_errors",),
+    "retries_exhausted": ("retries_exhausted",),
+    "error_rate": ("error_rate", "service_errors", "write_errors", "embedding_errors"),
+}
+_PURPOSES_OF_OTHERS = {
+    "failure_answers": "no other function gives back an answer that stands for a failure",
+    "swallowed_errors": "no other function handles an error and goes on",
+    "retries_exhausted": "retries of other functions end before their last attempt has failed",
+    "error_rate": "no other function ends in an error",
+}
 
 
 @dataclass
@@ -187,3 +207,57 @@ def _joined(family: str, metrics: list[MetricDesign], members: list[str], group:
         joined.of, joined.severity = "mean", ""
         joined.direction_verdict, joined.direction_evidence = "unverified", ""
     return joined
+
+
+def collecting_family(family: str) -> str | None:
+    """Return the family of the metric that collects metrics of a family, or None where there is none."""
+    return next((name for name, families in _COLLECTED.items() if family in families), None)
+
+
+def collected_metrics(
+    left: list[MetricDesign], architecture: Architecture, kind: Callable[[MetricDesign], str]
+) -> list[tuple[MetricDesign, set[str]]]:
+    """Return metrics of the failures of several functions, each with the names of those that it collects.
+
+    Only functions that a run of the pipeline reaches are collected: of a component from which a model is reached, or
+    that such a component calls in turn. What is alone in its kind comes in as it is.
+
+    Args:
+        left: Metrics that were not selected.
+        architecture: Their components.
+        kind: Gives the family of a metric, without the words and numbers that tell two of a component apart.
+    """
+    reached = _reached(architecture)
+    rank = {"primary": 0, "secondary": 1, "tertiary": 2}
+    order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
+    group = unique(OTHER_CALLS, {c.id for c in architecture.components})
+    mine = [m for m in left if m.source == "catalog" and m.component in reached]
+    out: list[tuple[MetricDesign, set[str]]] = []
+    for family, families in _COLLECTED.items():
+        found = sorted((m for m in mine if kind(m) in families), key=lambda m: (*order[m.component], m.name))
+        members = sorted({c for m in found for c in m.owners})
+        if len(members) > 1:
+            metric = _joined(family, found, members, group, _PURPOSES_OF_OTHERS[family])
+            out.append((_as_ticket(metric), {m.name for m in found}))
+        else:
+            out += [(m, {m.name}) for m in found]
+    return out
+
+
+def _reached(architecture: Architecture) -> set[str]:
+    """Return the components that a run of the pipeline reaches."""
+    callees: dict[str, set[str]] = {}
+    for edge in architecture.edges:
+        callees.setdefault(edge.src, set()).add(edge.dst)
+    out: set[str] = set()
+    todo = [c.id for c in architecture.components if c.distance is not None]
+    while todo:
+        if (one := todo.pop()) not in out:
+            out.add(one)
+            todo += callees.get(one, ())
+    return out
+
+
+def _as_ticket(metric: MetricDesign) -> MetricDesign:
+    """Return a metric that wakes nobody: what matters so much has a metric of its own."""
+    return replace(metric, severity="ticket") if metric.severity == "page" else metric
