@@ -1,8 +1,8 @@
 """Joins metrics over components, with a breakdown by component.
 
 Joined are those of model calls, those of several ways to do one step, and the failures of functions that have no metric
-of their own. These are still counted, stored and alerted on, and their rows name the function; but a rise in one of many
-functions moves the rate less than in a metric of its own.
+of their own. These are still counted, stored and alerted on, and their rows name the function; but a rise in one of
+many functions moves the rate less than in a metric of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _PURPOSES = {
 }
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
-_MOST_EVIDENCE = 8
 #: Id of the component that stands for all whose failures are collected.
 OTHER_CALLS = "other_calls"
 #: Families that are collected in one, by the family of the metric that collects them.
@@ -42,10 +41,10 @@ _COLLECTED = {
     "error_rate": ("error_rate", "service_errors", "write_errors", "embedding_errors"),
 }
 _PURPOSES_OF_OTHERS = {
-    "failure_answers": "no other function gives back an answer that stands for a failure",
-    "swallowed_errors": "no other function handles an error and goes on",
-    "retries_exhausted": "retries of other functions end before their last attempt has failed",
-    "error_rate": "no other function ends in an error",
+    "failure_answers": "other functions give answers, none that stands for a failure",
+    "swallowed_errors": "number of errors that other functions handle and go on",
+    "retries_exhausted": "retries of other functions succeed before they run out",
+    "error_rate": "other functions end without an error",
 }
 
 
@@ -189,7 +188,7 @@ def _joined(family: str, metrics: list[MetricDesign], members: list[str], group:
         family=family,
         purpose=f"{purpose}, by component",
         claim=dict(lead.claim),
-        evidence=[m.evidence[0] for m in metrics][:_MOST_EVIDENCE],
+        evidence=list(dict.fromkeys(m.evidence[0] for m in metrics)),
         symbols=sorted({symbol for m in metrics for symbol in m.symbols}),
         places=[place for m in metrics for place in m.places],
         tier="",
