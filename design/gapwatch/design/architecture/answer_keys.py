@@ -29,12 +29,25 @@ from gapwatch.design.source.ir import (
 from gapwatch.design.source.program import last_name
 
 
-def keys_of_parsers(component: ComponentDraft, material: Material) -> list[str]:
-    """Return the keys that other functions of the component read from a model's answer."""
+def keys_of_parsers(symbol: str, component: ComponentDraft, material: Material) -> list[str]:
+    """Return the keys that other functions of the component read from the answer of a function that asks a model.
+
+    These call it or are called by it, or one function calls both and the other asks no model by itself.
+    """
+    callers, callees = material.sites.callers, material.sites.callees
+    above = {e.src for e in callers.get(symbol, ())}
+    near = {symbol, *above, *(e.dst for e in callees.get(symbol, ()))}
+    asking = {h.symbol for h in component.hits if h.pattern == "calls_llm"}
+    near |= {e.dst for one in above for e in callees.get(one, ())} - asking
     numbers = material.sites.numbers(material.program)
     out: dict[str, None] = {}
     for hit in component.hits:
-        if hit.pattern == "parses_json" and hit.kind in ("llm", "text") and hit.symbol in numbers:
+        if (
+            hit.pattern == "parses_json"
+            and hit.kind in ("llm", "text")
+            and hit.symbol in numbers
+            and hit.symbol in near
+        ):
             info = material.program.functions[numbers[hit.symbol]]
             out.update(dict.fromkeys(output_keys(Subject(material.program, material.sites, info))))
     return list(out)

@@ -44,6 +44,11 @@ _OF_TASK = frozenset({"description", "expected_output"})
 _MAKING = frozenset(
     {"SystemMessage", "SystemMessagePromptTemplate", "from_template", "from_messages", "PromptTemplate"}
 )
+#: Keyword arguments of a model call that describe tools and the form of the answer, and set no task.
+_BESIDE = frozenset(
+    {"tools", "functions", "tool_choice", "function_call", "tool_resources", "response_format", "response_model"}
+    | {"text_format", "output_type", "output_schema", "callbacks", "callback_manager", "model", "llm"}
+)
 #: Decorators of functions that return a prompt.
 _DECORATING = frozenset({"system_prompt", "instructions"})
 #: Names of parameters that hold a prompt, and of those that hold a chain of a prompt and a model.
@@ -69,9 +74,13 @@ def said_to_model(subject: Subject, lines: set[int]) -> list[tuple[Stmt, Expr]]:
         for call in walk(e)
         if is_call(call) and call_line(call) in lines
     ]
-    out = [(s, argument) for s, call in sent for argument in (*arguments_of(call), call[1])]
+    out = [(s, argument) for s, call in sent for argument in (*_given(call), call[1])]
     out += [(s, e) for s, e in flowing_into(subject, [e for _, e in out]) if s is not None]
     return out
+
+
+def _given(call: Expr) -> list[Expr]:
+    return [*call[2], *(value for name, value in call[3] if name not in _BESIDE)]
 
 
 def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None, Expr]]:
@@ -82,7 +91,7 @@ def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None,
     for _ in range(4):
         before = len(known)
         for s in subject.statements if names else ():
-            if id(s) in known or not (bound := list(_bound(s))):
+            if id(s) in known or not (bound := list(bindings_of(s))):
                 continue
             values = [value for name, value in bound if name in names]
             if values:
@@ -127,7 +136,7 @@ def _roots(e: Expr) -> Iterator[str]:
         yield name.partition(".")[0] if not name.startswith("self.") else ".".join(name.split(".")[:2])
 
 
-def _bound(s: Stmt) -> Iterator[tuple[str, Expr]]:
+def bindings_of(s: Stmt) -> Iterator[tuple[str, Expr]]:
     """Yield each name that a statement gives a value or adds to, with what it adds."""
     if s[0] == "assign" and (value := value_of(s)) is not None:
         for target in targets_of(s):
@@ -244,7 +253,7 @@ def _entries(s: Stmt) -> Iterator[tuple[str, str, Expr]]:
             if target[0] == "s" and is_text(target[2]):
                 yield from ((name, target[2][1], value) for name in target_names(target[1]))
                 return
-    yield from ((name, "", value) for name, value in _bound(s))
+    yield from ((name, "", value) for name, value in bindings_of(s))
 
 
 def _entry_of(e: Expr, key: str) -> Expr:

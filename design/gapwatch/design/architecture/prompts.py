@@ -57,7 +57,11 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
             calls.setdefault(h.symbol, set()).update(range(h.line, max(h.line, h.end) + 1))
             if h.kind not in ("direct", "wrapped:1"):
                 through.add(h.symbol)
-    shared_keys = tuple(keys_of_parsers(component, material))
+
+    def keys_of(symbol: str) -> tuple[str, ...]:
+        subject = code.subject(symbol)
+        own = tuple(output_keys(subject)) if subject is not None else ()
+        return own or tuple(keys_of_parsers(symbol, component, material))
 
     def note(symbol: str, found: PromptText, keys: tuple[str, ...]) -> None:
         if any(p.symbol == symbol and p.text == found.text for p in out):
@@ -70,7 +74,7 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
     for symbol in sorted(calls):
         subject = code.subject(symbol)
         if subject is not None:
-            keys = tuple(output_keys(subject)) or shared_keys
+            keys = keys_of(symbol)
             for found in _sent(subject, calls[symbol], texts):
                 # A short text that a wrapper of a wrapper is given is a question, and no task.
                 if symbol not in through or len(found.text) >= MIN_TASK:
@@ -82,7 +86,7 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
             for found in held.values():
                 if not any(p.text == found.text for p in out):
                     for sender in _senders_of(one, component, calls, code):
-                        note(sender, found, shared_keys)
+                        note(sender, found, keys_of(sender))
             maker = one.holder.symbol
             if maker in component.symbols and not any(h.pattern == "calls_llm" for h in material.hits_of(maker)):
                 # What a function sends that asks a model by itself is followed from its call.
@@ -90,7 +94,7 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
                     texts.note(value, one.holder, target_name(s), line_of(s), held)
                 for found in held.values():
                     if not any(p.text == found.text for p in out):
-                        note(maker, found, shared_keys)
+                        note(maker, found, keys_of(maker))
     out = _tasks(out)
     templates = {p.symbol for p in out if p.fields and p.place.path.endswith(".py")}
     return sorted(
@@ -141,6 +145,10 @@ def _senders_of(one: Carried, component: ComponentDraft, calls: dict[str, set[in
     A sender reads the variable of the agent, belongs to the class that holds the agent, or stands in the same file.
     """
     holder = one.holder
+    is_asking = any(h.pattern == "calls_llm" for h in code.material.hits_of(holder.symbol))
+    if is_asking and holder.info.parent >= 0 and one.label and code.mentions(holder.symbol, one.label):
+        # A local variable of a function that asks the model itself.
+        return [holder.symbol] if holder.symbol in calls else []
     near = {f.symbol for f in code.functions_of(holder.info.module)} | set(component.symbols)
     reading = [s for s in sorted(near) if one.label and code.subject(s) is not None and code.mentions(s, one.label)]
     asking = [s for s in reading if s in calls]

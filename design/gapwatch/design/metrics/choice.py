@@ -101,7 +101,8 @@ def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refin
         wishes: Goal and answers of the practitioner.
         refiner: Proposes further metrics; None for none.
     """
-    metrics = _proposed(view, material, refiner)
+    code = ClaimedCode(material)
+    metrics = _proposed(view, code, refiner)
     concerns = wishes.concerns
     for metric in metrics:
         _apply_fact(metric, wishes.facts)
@@ -112,15 +113,15 @@ def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refin
     # Nothing is exported without evidence.
     metrics = [m for m in metrics if m.evidence and m.places]
     gaps = link(metrics, view.architecture)
-    return _review_until_settled(view, metrics, gaps, wishes.facts, ClaimedCode(material))
+    return _review_until_settled(view, metrics, gaps, wishes.facts, code)
 
 
-def _proposed(view: PipelineView, material: Material, refiner: Refiner | None) -> list[MetricDesign]:
+def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) -> list[MetricDesign]:
     metrics: list[MetricDesign] = []
     for component in view.architecture.components:
         points, prompts = view.points_of(component.id), view.prompts[component.id]
-        mine = Catalog(component, points, prompts, material).metrics()
-        mine += design_judges(component, points, prompts)
+        mine = Catalog(component, points, prompts, code.material).metrics()
+        mine += design_judges(component, points, prompts, code)
         cost = cost_per_quality(component, mine)
         metrics += [*mine, *([cost] if cost is not None else [])]
     if refiner is not None:

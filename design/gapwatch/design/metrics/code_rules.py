@@ -6,6 +6,7 @@ import json
 import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
+from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.code_view import CodeView, MetricRule, claim_key, placed
 from gapwatch.design.metrics.error_paths import in_body
 from gapwatch.design.metrics.metric_design import MetricDesign
@@ -255,6 +256,7 @@ def _same_result(one: str, other: str, metric: MetricDesign, view: CodeView) -> 
 
 
 def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
+    """Say why a metric is no judge of a model's words, or None."""
     if metric.source != "judge":
         return None
     if not metric.prompts:
@@ -263,7 +265,12 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
     for place in metric.prompts:
         if not any(k.path == place.path and k.line - 1 <= place.line <= max(k.end, k.line) for k in known):
             return f"the text at {place} is sent to no model"
-    if all(_says_nothing(symbol, view) for symbol in metric.symbols):
+    outputs = {output_of(view.code, symbol) for symbol in metric.symbols}
+    if outputs == {Output.SELDOM}:
+        return "most answers of the function hold no word of the model"
+    if outputs == {Output.NOTHING} or (
+        outputs == {Output.UNKNOWN} and all(_says_nothing(symbol, view) for symbol in metric.symbols)
+    ):
         return "the output holds no word of the model: the function gives back a number, whether it worked, or nothing"
     if (why := _why_of_another(metric, view)) is not None:
         return why
@@ -286,7 +293,9 @@ def _why_of_another(metric: MetricDesign, view: CodeView) -> str | None:
         if reading and all(any(x is s for x in handled) for s in reading):
             return f"{', '.join(sorted(names))} is sent only where another prompt fails"
         hits = view.code.material.hits_of(subject.symbol)
-        if reading or any(h.pattern == "calls_llm" and h.kind == "direct" for h in hits):
+        path, ir = subject.program.path(subject.info), subject.ir
+        is_inside = any(p == path and ir.line <= line <= ir.end for p, line in places)
+        if reading or is_inside or any(h.pattern == "calls_llm" and h.kind == "direct" for h in hits):
             continue
         givers = {p.symbol for p in sent} & set(_givers(subject))
         own = {(p.place.path, p.place.line) for p in sent if p.symbol in givers}

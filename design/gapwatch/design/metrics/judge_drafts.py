@@ -5,11 +5,15 @@ No model is called here and none is named. A judge is exported once the practiti
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
 from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.spans import IntegrationPoint
@@ -35,7 +39,7 @@ _STEPS = [
 
 
 def design_judges(
-    component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt]
+    component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt], code: ClaimedCode
 ) -> list[MetricDesign]:
     """Return the judges of one component, at most five; each looks for one failure of one tier.
 
@@ -43,6 +47,7 @@ def design_judges(
         component: The component.
         points: Spans that it can emit.
         prompts: Its prompts.
+        code: The analysed code.
     """
     out: list[MetricDesign] = []
     by_symbol = {p.symbol: p for p in points}
@@ -52,7 +57,7 @@ def design_judges(
         if not mine:
             # A judge that does not know what the model was told can only guess.
             continue
-        out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers))
+        out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
     # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
     rest = [m for m in out if m not in firsts]
@@ -67,6 +72,7 @@ class _Judged:
         prefix: What the names of its judges begin with.
         prompts: Its own: the one with the task first.
         span: The span of its function; None where it is asked for none.
+        is_kept: Whether its function gives no text, so that the span's output is the model's reply.
     """
 
     component: ComponentDraft
@@ -74,6 +80,12 @@ class _Judged:
     prefix: str
     prompts: list[Prompt]
     span: IntegrationPoint | None
+    is_kept: bool = False
+
+    @property
+    def answer(self) -> str:
+        """Name of the judged text, for a criterion."""
+        return f"{'reply of the model in' if self.is_kept else 'answer of'} `{self.tier.symbol}`"
 
     @property
     def place(self) -> CodePlace:
@@ -99,11 +111,35 @@ class _Criterion:
 
 
 def _for_tier(
-    component: ComponentDraft, tier: TierDraft, prompts: list[Prompt], points: dict[str, IntegrationPoint], tiers: int
+    component: ComponentDraft,
+    tier: TierDraft,
+    prompts: list[Prompt],
+    points: dict[str, IntegrationPoint],
+    tiers: int,
+    code: ClaimedCode,
 ) -> list[MetricDesign]:
     prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
-    judged = _Judged(component, tier, prefix, prompts, points.get(tier.symbol))
+    is_kept = output_of(code, tier.symbol) is Output.KEPT
+    judged = _Judged(component, tier, prefix, prompts, points.get(tier.symbol), is_kept)
     return [_judge(judged, criterion) for criterion in _criteria(judged)]
+
+
+#: Sentences and lines of a prompt that ask for something which an answer can miss.
+_DEMANDS = re.compile(
+    r"\b(must|should|shall|need to|have to|never|always|only|not|n't|avoid|ensure|make sure|at (most|least)"
+    r"|no more than|exactly|required?|format|if|unless|include|exclude|provide|return|respond|output|write|use|keep"
+    r"|follow)\b"
+    r"|^\s*([-*•]|\d+[.)])\s",
+    re.I,
+)
+#: Most that the demands of a prompt add to what its judge is worth.
+_MAX_DEMAND = 2.0
+
+
+def demand_of(text: str) -> float:
+    """Return how much a prompt asks for: half the binary logarithm of one plus the number of its demands, at most 2."""
+    count = sum(bool(_DEMANDS.search(part)) for part in re.split(r"\n|(?<=[.!?;])\s", text))
+    return min(0.5 * math.log2(1 + count), _MAX_DEMAND)
 
 
 #: Keys of a provider's reply around the answer; no model chose their values.
@@ -112,17 +148,21 @@ _ENVELOPE = frozenset(
 )
 
 
+#: Keys in which a model thinks aloud before it answers.
+_THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|justification|analysis$", re.I)
+
+
 def _criteria(judged: _Judged) -> list[_Criterion]:
     tier, prompts, place = judged.tier, judged.prompts, judged.place
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
-    keys = sorted({k for p in prompts for k in p.output_fields} - _ENVELOPE)
+    keys = sorted(k for k in {k for p in prompts for k in p.output_fields} - _ENVELOPE if not _THOUGHTS.search(k))
     asked = _asked(prompts)
     out: list[_Criterion] = []
     if evidence:
         out.append(
             _Criterion(
                 family="rests_on_" + metric_name(evidence[0]),
-                text=f"Is every statement of the answer of `{tier.symbol}` supported by `{evidence[0]}`, the text that "
+                text=f"Is every statement of the {judged.answer} supported by `{evidence[0]}`, the text that "
                 f"the prompt at {place} gives it, and by nothing else?",
                 inputs=["input", "output", "attributes.context"],
                 concern="groundedness",
@@ -133,7 +173,7 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
         out.append(
             _Criterion(
                 family=f"{metric_name(key)}_is_right",
-                text=f"Is the member `{key}` of the answer of `{tier.symbol}` right for what was asked, given what the "
+                text=f"Is the member `{key}` of the {judged.answer} right for what was asked, given what the "
                 f"prompt at {place} says about it?",
                 inputs=["input", f"output#/{key}"],
                 concern="quality",
@@ -145,14 +185,26 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
         out.append(
             _Criterion(
                 family="follows_its_prompt",
-                text=f"Does the answer of `{tier.symbol}` do what it is told by {what} ({place}), all of it and "
-                "nothing else?",
+                text=f"Does the {judged.answer} do what it is told by {what} ({place}), all of it and nothing else?",
                 inputs=["input", "output"],
                 concern="quality",
                 failure=f"an answer that does not do what {place} asks",
             )
         )
     return out
+
+
+#: Most characters of a prompt that a judge reads; the middle of a longer one is left out.
+_MAX_TOLD = 6_000
+
+
+def _told(prompts: list[Prompt]) -> list[str]:
+    """Return the first step of a judge: what the model was told, in the words of the code."""
+    text = next((p.text.strip() for p in prompts if p.text.strip()), "")
+    if len(text) > _MAX_TOLD:
+        half = _MAX_TOLD // 2
+        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
+    return [f"Read what the model was told ({{name}} stands for what varies):\n{text}"] if text else []
 
 
 def _asked(prompts: list[Prompt]) -> str:
@@ -170,13 +222,14 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         "required": ["justification", "score"],
         "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
     }
-    rubric = RubricDraft(criterion.text, list(_STEPS), inputs, dict(_SCALE), 3, schema)
+    steps = [*_told(prompts), *_STEPS]
+    rubric = RubricDraft(criterion.text, steps, inputs, dict(_SCALE), 3, schema)
     claim: dict[str, Any] = {
         "form": "judge",
         "rubric": {
             "criterion": criterion.text,
             "scale": dict(_SCALE),
-            "steps": list(_STEPS),
+            "steps": list(steps),
             "inputs": inputs,
             "pass_at": 3,
             "output_schema": schema,
@@ -202,7 +255,9 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         spans=[name],
         fields=[*(f.partition("#")[0] for f in inputs), "tier"],
         when={"all_of": [{"field": "name", "one_of": [name]}, {"field": "output", "present": True}]},
-        valid_when="the answer came from this tier and is not empty; cached answers were judged before",
+        valid_when="the output of the span is what the model said: the function itself gives no text"
+        if judged.is_kept
+        else "the answer came from this tier and is not empty; cached answers were judged before",
         better="lower",
         direction_evidence=BY_THE_CLAIM,
         severity="ticket",
@@ -215,6 +270,7 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         else [],
         questions=["q-pipeline-judge-model"],
         is_exported=False,
+        demand=max((demand_of(p.text) for p in prompts), default=0.0),
     )
 
 

@@ -118,6 +118,7 @@ class MetricDesign:
         direction_place: Line that says which side is bad; None where the claim says it, or nothing does.
         prompts: Of a judge: the texts that the model is sent.
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
+        demand: Of a judge: how much its prompt asks for, 0 to 2.
         answered: Names of its spans that the program emits already, with all that it needs.
         unanswered: Names of its other spans, with the reason.
         is_of_model: Of a parse: whether a model wrote the text; of a fallback: whether an arm of its step asks a model.
@@ -165,6 +166,7 @@ class MetricDesign:
     direction_place: CodePlace | None = None
     prompts: list[CodePlace] = field(default_factory=list)
     evidence_from: list[CodePlace] = field(default_factory=list)
+    demand: float = 0.0
     answered: list[str] = field(default_factory=list)
     unanswered: dict[str, str] = field(default_factory=dict)
     is_of_model: bool = True

@@ -1,0 +1,155 @@
+"""Judges: which prompts have one, what they read, and which come into a portfolio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.metrics.judge_drafts import demand_of
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+_TASK = "Sum the conversation up in one sentence, and never leave out a number that the user has told."
+_HEAD = f'''\
+import json
+
+import openai
+from fastapi import FastAPI
+
+app = FastAPI()
+client = openai.OpenAI()
+TASK = "{_TASK}"
+
+
+def ask(system, text):
+    messages = [{{"role": "system", "content": system}}, {{"role": "user", "content": text}}]
+    return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+
+
+'''
+
+
+def _design(root: Path, code: str) -> Design:
+    return run_design(scan_repository(write_tree(root, {"app.py": _HEAD + code})))
+
+
+def _judges(made: Design) -> list[MetricDesign]:
+    every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+    return [m for m in every if m.source == "judge"]
+
+
+OUTPUTS: dict[str, tuple[str, bool]] = {
+    "its text": ("    return ask(TASK, text)\n", True),
+    "its text, cleaned": ("    said = ask(TASK, text)\n    said = said.strip()\n    return said\n", True),
+    "an object with its text": ("    said = ask(TASK, text)\n    return {'summary': said, 'ok': True}\n", True),
+    "its text or a text of the code": (
+        "    try:\n        return ask(TASK, text)\n    except openai.APIError:\n        return 'no summary'\n",
+        True,
+    ),
+    "whether it worked": ("    said = ask(TASK, text)\n    print(said)\n    return bool(said)\n", False),
+    "a number that it holds": (
+        "    score = ask(TASK, text).strip()\n    score = float(score)\n    return score, f'{score}'\n",
+        False,
+    ),
+    "what the code knew already": ("    said = ask(TASK, text)\n    print(said)\n    return text\n", False),
+    "its length": ("    said = ask(TASK, text)\n    size = len(said)\n    return {'size': size}\n", False),
+    "one of many actions": (
+        "    if kind == 'sum':\n        return ask(TASK, text)\n"
+        + "".join(f"    if kind == '{n}':\n        return f'{n} {{text}}'\n" for n in "abcd"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_judge_reads_words_of_the_model(name: str, tmp_path: Path) -> None:
+    body, is_judged = OUTPUTS[name]
+    made = _design(tmp_path, f"@app.post('/sum')\ndef sum_up(text: str, kind: str):\n{body}")
+
+    assert any("sum_up" in m.symbols[0] for m in _judges(made)) == is_judged
+
+
+_DIRECT = """\
+@app.post("/sum")
+def sum_up(messages: list):
+    asked = [{"role": "system", "content": TASK}, *messages]
+    said = client.chat.completions.create(model="m", messages=asked)
+    messages.append(said.choices[0].message.content)
+    return GIVEN
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "is_judged"), [("True", True), ("(len(messages), None)", True), ("str(messages)", True)]
+)
+def test_a_function_that_gives_no_text_is_judged_by_what_its_model_said(
+    given: str, is_judged: bool, tmp_path: Path
+) -> None:
+    judges = _judges(_design(tmp_path, _DIRECT.replace("GIVEN", given)))
+
+    assert bool(judges) == is_judged
+    is_kept = "reply of the model in" in judges[0].claim["rubric"]["criterion"]
+    assert is_kept == (given != "str(messages)")
+
+
+def test_the_description_of_a_tool_is_no_prompt(tmp_path: Path) -> None:
+    code = """\
+SCHEMA = {"name": "look_up", "description": "Look a word up in the dictionary, and return all of its meanings."}
+
+
+@app.post("/sum")
+def sum_up(text: str):
+    asked = [{"role": "system", "content": TASK}, {"role": "user", "content": text}]
+    return client.chat.completions.create(model="m", messages=asked, tools=[SCHEMA]).choices[0].message.content
+"""
+    made = _design(tmp_path, code)
+
+    assert [p.text for found in made.prompts.values() for p in found] == [_TASK]
+
+
+def test_a_member_is_judged_where_the_code_reads_it_from_the_answer(tmp_path: Path) -> None:
+    code = """\
+@app.post("/plan")
+def plan(text: str):
+    told = "Make a plan of five steps at most, and return a JSON object with its steps and reasoning."
+    said = json.loads(ask(told, text))
+    return {"steps": said["steps"], "why": said["reasoning"], "end": finish(text)}
+
+
+def finish(text):
+    return "Done: " + ask(TASK, text)
+"""
+    read = {(m.symbols[0], m.claim["rubric"]["inputs"][1]) for m in _judges(_design(tmp_path, code))}
+
+    # Its thoughts are none of the answer, and the other prompt asks for no member.
+    assert read == {("app.plan", "output#/steps"), ("app.plan", "output"), ("app.finish", "output")}
+
+
+def test_a_judge_knows_all_that_the_model_was_told(tmp_path: Path) -> None:
+    long = "Answer in one sentence.\\n" + "Never name a price.\\n" * 600
+    code = f'@app.post("/sum")\ndef sum_up(text: str):\n    return ask("{long}", text) + ask(TASK, text)\n'
+    steps = {m.claim["rubric"]["steps"][0] for m in _judges(_design(tmp_path, code))}
+
+    (told,) = steps
+    assert "Never name a price." in told and "characters ...]" in told and len(told) < 7_000
+
+
+def test_prompts_that_ask_for_more_are_judged_first(tmp_path: Path) -> None:
+    small = "You are a helpful assistant of the company, number {n}, which sells tools and paint."
+    rules = ["Never invent a price.", "Only use the list.", "Do not greet.", "Write JSON.", "Keep it short."]
+    big = "Answer the question. " + " ".join(rules)
+    steps = [f'def step_{n}(text):\n    return ask("{small.format(n=n)}", text)\n\n\n' for n in range(7)]
+    code = "".join(steps) + f'def last(text):\n    return ask("{big}", text)\n\n\n'
+    code += (
+        "@app.post('/')\ndef run(text: str):\n    return ["
+        + ", ".join(f"step_{n}(text)" for n in range(7))
+        + ", last(text)]\n"
+    )
+    made = _design(tmp_path, code)
+    chosen = [m.symbols[0] for m in made.metrics if m.source == "judge"]
+
+    assert "app.last" in chosen and len(chosen) < 8
+    assert demand_of(big) > 1 > demand_of(small)
