@@ -16,11 +16,12 @@ from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from aiokafka.errors import KafkaError
+from faust.tables import TableManager
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
 from gapwatch.publisher.kafka_settings import KafkaSettings
-from gapwatch.streams.sources.faust_slices import SliceAppOptions, SliceConsumer, SliceThread, make_slice_app
+from gapwatch.streams.sources.faust_slices import NoTables, SliceAppOptions, SliceConsumer, SliceThread, make_slice_app
 from gapwatch.streams.sources.linger import Linger
 from gapwatch.streams.sources.slice_buffer import SliceBuffer
 
@@ -96,6 +97,14 @@ def test_reading_goes_through_what_is_overridden():
     assert "self._read_offset.__setitem__" in drain
     assert "to_message = self._to_message" in getmany
     assert "self._fetch_records" in fetch
+
+
+def test_tables_start_as_they_did_but_for_the_wait():
+    faust_starts, starts = inspect.getsource(TableManager.on_start), inspect.getsource(NoTables.on_start)
+    done = ["await self._update_channels()", "await self.recovery.start()"]
+
+    assert re.findall(r"await .*", faust_starts) == ["await self.sleep(1.0)", *done]
+    assert re.findall(r"await .*", starts) == done
 
 
 def test_an_assignment_goes_through_perform_seek_before_anything_flows():

@@ -120,6 +120,16 @@ class TestTheBuffer:
         assert buffer.seconds_left({0, 1}, 4, 0.8) == 0.0
         assert buffer.seconds_left({1}, 4, 0.8) is None
 
+    def test_the_first_records_after_a_seek_do_not_wait(self):
+        buffer = SliceBuffer(MOST, Linger(1.0), 0.25)
+        buffer.clear()
+        buffer.add(0, waiting(0.0))
+
+        assert buffer.seconds_left({0}, 4, 0.0) == 0.0
+        buffer.take({0}, 4, 0.0, 0.0)
+        buffer.add(0, waiting(0.0))
+        assert buffer.seconds_left({0}, 4, 0.0) == pytest.approx(0.75)
+
     def test_many_records_do_not_wait(self):
         buffer = SliceBuffer(MOST, Linger(1.0), 0.25)
         buffer.add(0, waiting(0.0, ENOUGH_RECORDS))

@@ -21,6 +21,7 @@ import numpy as np
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from aiokafka.structs import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from faust.auth import SASLCredentials, SSLCredentials
+from faust.tables import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from faust.types.auth import SASLMechanism
@@ -382,6 +383,15 @@ class SliceSchema(faust.Schema[Any, Any]):
         return message.value
 
 
+class NoTables(TableManager):
+    """Faust's tables of an application that has none; Faust waits for a second until all are declared."""
+
+    async def on_start(self) -> None:
+        """Start at once."""
+        await self._update_channels()
+        await self.recovery.start()
+
+
 class SliceApp(faust.App):
     """A Faust application without tables; it creates no directory."""
 
@@ -444,6 +454,7 @@ def make_slice_app(
         topic_allow_declare=False,
         topic_disable_leader=True,
         table_standby_replicas=0,
+        TableManager=NoTables,
         consumer_auto_offset_reset="earliest",  # `_lost_before` reports deleted records
         consumer_max_fetch_size=PARTITION_FETCH_BYTES,
         consumer_metadata_max_age_ms=10_000,

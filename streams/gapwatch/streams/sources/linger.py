@@ -29,6 +29,10 @@ class Linger:
         self._most = self.seconds = most_seconds
         self._rate, self._records, self._since = 0.0, 0, -math.inf
 
+    def skip(self) -> None:
+        """Wait for nothing until the next records are handed over: what comes after a start or a rebalance is late."""
+        self.seconds = 0.0
+
     def note(self, records: int, now: float) -> None:
         """Count records that are handed over.
 

@@ -102,8 +102,9 @@ class SliceBuffer:
         return min(self._most, max(_LEAST_RECORDS, self._most // max(1, partitions)))
 
     def clear(self) -> None:
-        """Drop everything: it will be fetched again."""
+        """Drop everything: it will be fetched again, and waits for nothing."""
         self._waiting.clear()
+        self._linger.skip()
 
     def add(self, partition: Hashable, fetched: WaitingSlice) -> None:
         """Add fetched records, which follow those that wait."""
