@@ -316,7 +316,7 @@ def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], in_
     if metric.name in in_other:
         return f"{in_other[metric.name].name} counts it"
     same = [m.name for m in chosen if _kind(m) == _kind(metric)]
-    counted = next((m.name for m in chosen if _counts_it(metric, m) or _fails_with(metric, m)), None)
+    counted = next((m.name for m in chosen if _is_counted(metric, [m])), None)
     if counted is not None:
         return f"{counted} fails on the same calls"
     followed = next((m.name for m in chosen if m.family == _FOLLOWS.get(metric.family)), None)

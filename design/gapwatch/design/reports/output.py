@@ -113,12 +113,11 @@ def add_fact(path: Path, fact: Fact) -> None:
         raise JobError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-#: Most components that the terminal lists.
-_MOST_SHOWN = 24
+_SEVERITY = {"page": "pages", "ticket": "ticket"}
 
 
 def print_summary(design: Design, out: Path) -> None:
-    """Print a design on one screen.
+    """Print a design on one screen: its metrics with their alerts and the line that each rests on first.
 
     Args:
         design: The design.
@@ -135,15 +134,17 @@ def print_summary(design: Design, out: Path) -> None:
     if not design.has_model:
         console.print("[yellow]Gapwatch found no call to a model. Answer the first question to name it.[/]")
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("component", "role", "kind", "pattern", "silent failure", "metrics"):
-        table.add_column(title, justify="right" if title == "metrics" else "left")
-    components = design.architecture.components
-    for c in components[:_MOST_SHOWN]:
-        count = sum(c.id in m.owners and m.is_exported for m in design.metrics)
-        table.add_row(c.id, c.role, c.kind, c.pattern, c.silent_failure, str(count))
+    table.add_column("metric", overflow="fold")
+    table.add_column("alert", no_wrap=True)
+    table.add_column("rests on", overflow="fold")
+    for m in design.metrics:
+        if m.is_exported:
+            further = f" +{len(m.places) - 1}" if len(m.places) > 1 else ""
+            first = f"{Path(m.places[0].path).name}:{m.places[0].line}{further}" if m.places else ""
+            table.add_row(m.name, _SEVERITY.get(m.severity, ""), first)
     console.print(table)
-    if len(components) > _MOST_SHOWN:
-        console.print(f"and {len(components) - _MOST_SHOWN} more components, in the report")
+    if design.selection.shelf:
+        console.print(f"{len(design.selection.shelf)} more metrics are on the shelf: gapwatch design add NAME.")
     console.print(
         f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb", highlight=False
     )
