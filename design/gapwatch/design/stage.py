@@ -37,6 +37,7 @@ from gapwatch.design.metrics.model_prices import ModelPrice, named_prices
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
+from gapwatch.design.metrics.rules.failure_paths import FailurePaths
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
 from gapwatch.design.metrics.shared_metrics import shared_reviews
 from gapwatch.design.metrics.spans import IntegrationPoint, functions_without_span, integration_points
@@ -185,7 +186,9 @@ def run_design(
     view = understand(code, goal, refiner)
     choice = choose_metrics(view, code.material, wishes, refiner)
     if is_bounded:
-        selection = select_metrics(choice.metrics, view.architecture, wishes.concerns, facts)
+        selection = select_metrics(
+            choice.metrics, view.architecture, wishes.concerns, facts, FailurePaths(choice.code).is_told
+        )
     else:
         selection = PortfolioSelection(choice.metrics)
     return _finish(scan, wishes, code, view, choice, selection, refiner)

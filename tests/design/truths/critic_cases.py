@@ -15,10 +15,10 @@ from gapwatch.design.analysis import no_progress
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.choice import PipelineView
-from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.critic import Case, review_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
-from gapwatch.design.metrics.served_code import served_functions, set_up_functions
+from gapwatch.design.metrics.rules.code_view import CodeView
+from gapwatch.design.metrics.rules.served_code import served_functions, set_up_functions
 from gapwatch.design.metrics.spans import PATTERN_FIELDS, IntegrationPoint, span_name
 from gapwatch.design.patterns.libraries import default_catalog
 from gapwatch.design.patterns.library_uses import CodePlace

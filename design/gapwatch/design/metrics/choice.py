@@ -10,12 +10,12 @@ from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import Catalog
-from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.refine import Refiner
-from gapwatch.design.metrics.served_code import served_functions, set_up_functions
+from gapwatch.design.metrics.rules.code_view import CodeView
+from gapwatch.design.metrics.rules.served_code import served_functions, set_up_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.traceability import Gap, link
 from gapwatch.scorers.portfolio.fact import Fact
@@ -84,12 +84,14 @@ class MetricChoice:
         dropped: Rejected metrics, each with its last review.
         critique: Reviews of `metrics`.
         gaps: Judges that no other metric monitors between judgements.
+        code: The code that they claim something about.
     """
 
     metrics: list[MetricDesign]
     dropped: list[tuple[MetricDesign, MetricReview]]
     critique: Critique
     gaps: list[Gap]
+    code: ClaimedCode
 
 
 def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refiner: Refiner | None) -> MetricChoice:
@@ -177,7 +179,7 @@ def _review_until_settled(
     refused = {(m.component, f"missing_deterministic_coverage: {m.pattern}") for m, _ in dropped}
     issues = [i for i in critique.cross_component_issues if (i.component, i.issue) not in refused]
     settled = replace(critique, reviews=reviews, cross_component_issues=issues)
-    return MetricChoice(metrics, dropped, settled, gaps)
+    return MetricChoice(metrics, dropped, settled, gaps, code)
 
 
 def _without_broken(metrics: list[MetricDesign]) -> list[MetricDesign]:

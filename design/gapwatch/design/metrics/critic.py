@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
-from gapwatch.design.metrics.code_rules import CODE_RULES, without_bad_places
-from gapwatch.design.metrics.code_view import CodeView
 from gapwatch.design.metrics.judge_drafts import MAX_DESIGNED
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.place_rules import PLACE_RULES
+from gapwatch.design.metrics.rules.code_rules import CODE_RULES, without_bad_places
+from gapwatch.design.metrics.rules.code_view import CodeView
+from gapwatch.design.metrics.rules.place_rules import PLACE_RULES
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.scorers.portfolio.fact import Fact
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
@@ -23,6 +23,8 @@ from gapwatch.design.metrics.shared_metrics import collected_metrics, collecting
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
 
+#: Says whether each failure of a metric is one of other metrics.
+Told = Callable[[MetricDesign, list[MetricDesign]], bool]
 #: Most metrics of a portfolio; more are deleted unread by whoever is on call.
 MAX_METRICS = 25
 #: Most that are chosen by their worth; failures of other functions are collected in the rest.
@@ -143,7 +145,11 @@ def added_fact(name: str, by: str, at: str) -> Fact:
 
 
 def select_metrics(
-    metrics: list[MetricDesign], architecture: Architecture, concerns: set[str], facts: tuple[Fact, ...]
+    metrics: list[MetricDesign],
+    architecture: Architecture,
+    concerns: set[str],
+    facts: tuple[Fact, ...],
+    is_told: Told = lambda metric, others: False,
 ) -> PortfolioSelection:
     """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
 
@@ -152,6 +158,7 @@ def select_metrics(
         architecture: Their components.
         concerns: Concerns that the goal speaks of.
         facts: Answers of the practitioner; they also hold what was added.
+        is_told: Says whether each failure of a metric is one of other metrics.
     """
     added = added_metrics(facts)
     components = {c.id: c for c in architecture.components}
@@ -161,21 +168,21 @@ def select_metrics(
     # What a shared metric joins comes in by name alone.
     free = [m for m in metrics if m.name not in joined or m.name in added]
     edges = {(e.src, e.dst) for e in architecture.edges}
-    names = _chosen(free, components, edges, concerns, added, has_goal=True)
+    names = _chosen(free, components, edges, concerns, added, is_told, has_goal=True)
     chosen = [m for m in metrics if m.name in names]
-    left = [m for m in free if m.name not in names and not _is_counted(m, chosen)]
+    left = [m for m in free if m.name not in names and not _is_counted(m, chosen) and not is_told(m, chosen)]
     in_other = {name: metric for metric, found in collected_metrics(left, architecture, _kind) for name in found}
     others = {m.name: m for m in in_other.values()}
     chosen += others.values()
     names |= set(others)
-    shelf = [Shelved(m, _why(m, chosen, joined, in_other)) for m in metrics if m.name not in names]
+    shelf = [Shelved(m, _why(m, chosen, joined, in_other, is_told)) for m in metrics if m.name not in names]
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )
     came_in: list[str] = []
     went_out: list[str] = []
     if concerns or any(c.goal_words for c in architecture.components):
-        without = _chosen(free, components, edges, set(), added, has_goal=False)
+        without = _chosen(free, components, edges, set(), added, is_told, has_goal=False)
         spoken = {m.name for m in metrics if m.concern in concerns or components[m.component].goal_words}
         came_in, went_out = sorted((names - without) & spoken), sorted(without - names - spoken)
     return PortfolioSelection(chosen, shelf, came_in, went_out)
@@ -187,6 +194,7 @@ def _chosen(
     edges: set[tuple[str, str]],
     concerns: set[str],
     added: set[str],
+    is_told: Told,
     has_goal: bool,
 ) -> set[str]:
     by_name = {m.name: m for m in metrics}
@@ -209,6 +217,7 @@ def _chosen(
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
             and not _is_counted(m, taken)
+            and not is_told(m, taken)
             and not (
                 _kind(m) in _HANDED_ON
                 and any((m.component, o) in edges or (o, m.component) in edges for o in of_kind[_kind(m)])
@@ -227,6 +236,8 @@ def _chosen(
         best = max(enough, key=lambda m: left_worth[m.name])
         taken.append(best)
         left.remove(best)
+        # What fails only where the others do says nothing more.
+        taken = [m for m in taken if m.name in added or m is best or not is_told(m, taken)]
     out = {m.name for m in taken}
     # What somebody added brings what it is made of.
     return out | {part for m in taken for part in _parts(m) if part in by_name}
@@ -312,7 +323,9 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
     return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
 
 
-def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], in_other: dict[str, MetricDesign]) -> str:
+def _why(
+    metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], in_other: dict[str, MetricDesign], is_told: Told
+) -> str:
     if metric.name in in_other:
         return f"{in_other[metric.name].name} counts it"
     same = [m.name for m in chosen if _kind(m) == _kind(metric)]
@@ -322,6 +335,8 @@ def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], in_
     followed = next((m.name for m in chosen if m.family == _FOLLOWS.get(metric.family)), None)
     if followed is not None:
         return f"it follows {followed}"
+    if metric.name not in joined and is_told(metric, chosen):
+        return "each of its failures is one of other metrics"
     if (metric.name in joined or metric.family in ONCE) and same:
         return f"one of a pipeline is enough: {same[0]}"
     if same:

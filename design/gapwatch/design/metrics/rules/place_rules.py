@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.metrics.code_view import CodeView, PlaceRule
-from gapwatch.design.metrics.error_paths import kinds_of
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.parsed_texts import why_foreign, why_read_again
+from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
+from gapwatch.design.metrics.rules.error_paths import kinds_of
+from gapwatch.design.metrics.rules.parsed_texts import why_foreign, why_read_again
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     calls_in,
@@ -29,6 +29,7 @@ from gapwatch.design.source.ir import (
     call_line,
     callee_of,
     constant_of,
+    end_of,
     handler_body,
     handlers_of,
     is_call,
@@ -149,8 +150,9 @@ def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
 
 def _normal_course(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") in ("attributes.fallback_depth", "tier") and metric.source == "catalog":
-        made = _makes_missing(symbol, place, view)
-        return "it makes and keeps what is not there yet, which a first request finds by right" if made else None
+        if _makes_missing(symbol, place, view):
+            return "it makes and keeps what is not there yet, which a first request finds by right"
+        return _first_way_in_memory(symbol, place, view)
     if metric.claim.get("field") != "attributes.swallowed_errors":
         return None
     return view.errors.why_normal(symbol, place.line)
@@ -172,6 +174,20 @@ def _makes_missing(symbol: str, place: CodePlace, view: CodeView) -> bool:
                 if kept and names and all(map(_NOT_STORED.search, names)):
                     return True
     return False
+
+
+def _first_way_in_memory(symbol: str, place: CodePlace, view: CodeView) -> str | None:
+    """Return why a second way that a handler takes is never needed: the first one asks nothing outside the process."""
+    subject = view.code.subject(symbol)
+    for s in subject.statements if subject is not None else ():
+        if subject is not None and s[0] == "try" and line_of(s) == place.line and end_of(s) <= place.end:
+            tried = list(calls_in(body_of(s)))
+            parses = any(
+                h.line <= place.end and h.line >= place.line for h in view.hits_at("parses_json", symbol, place)
+            )
+            if tried and not parses and not any(view.errors.may_leave(subject, c) for c in tried):
+                return "the first way asks nothing outside the process, so that the second is hardly ever needed"
+    return None
 
 
 def _set_up(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:

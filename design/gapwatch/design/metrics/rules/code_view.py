@@ -9,8 +9,8 @@ from functools import cached_property
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.metrics.error_paths import ErrorPaths
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.error_paths import ErrorPaths
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
-from gapwatch.design.patterns.code_walk import calls_of, keyword, names_in, own_expressions, unwrapped, walk
+from gapwatch.design.metrics.rules.harmless_calls import is_end, stays_in_process
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    calls_of,
+    keyword,
+    names_in,
+    own_expressions,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -16,7 +25,6 @@ from gapwatch.design.source.ir import (
     body_of,
     branches_of,
     call_line,
-    callee_of,
     caught_by,
     end_of,
     handler_body,
@@ -73,50 +81,6 @@ _LEFT = re.compile(r"^((Closed|Broken)ResourceError|(WebSocket|Client)Disconnect
 #: Exceptions of what is not there.
 _MISSING = re.compile(r"NotFound|DoesNotExist|NoSuch|Missing(Key|Record)", re.I)
 _WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
-#: Modules whose calls work on values, or on files of the machine.
-_OF_THE_PROCESS = frozenset(
-    [
-        "<builtin>", "builtins", "json", "ujson", "orjson", "yaml", "toml", "tomllib", "re", "regex", "math",
-        "ast", "datetime", "dateutil", "decimal", "fractions", "uuid", "pathlib", "os", "io", "copy",
-        "collections", "inspect", "importlib", "configparser", "typing", "string", "hashlib", "base64",
-        "textwrap", "itertools", "functools", "operator", "dataclasses", "enum", "types", "logging",
-        "traceback", "warnings", "sys", "time", "html", "csv", "struct", "pickle", "pydantic", "random",
-        "statistics", "threading", "contextlib", "asyncio", "concurrent", "jinja2", "loguru", "numpy", "pandas",
-        "tiktoken", "langdetect", "aiofiles", "shutil", "tempfile", "structlog", "fastlogging", "logbook", "rich",
-    ]
-)  # fmt: skip
-#: Methods of values and logs, whatever the value is.
-_ON_VALUES = frozenset(
-    [
-        "get", "items", "keys", "values", "append", "extend", "insert", "pop", "popitem", "update",
-        "setdefault", "remove", "discard", "add", "clear", "copy", "count", "index", "sort", "reverse", "split",
-        "rsplit", "splitlines", "strip", "lstrip", "rstrip", "replace", "lower", "upper", "title", "capitalize",
-        "join", "format", "startswith", "endswith", "partition", "rpartition", "removeprefix", "removesuffix",
-        "encode", "decode", "find", "rfind", "isdigit", "zfill", "match", "fullmatch", "findall",
-        "finditer", "group", "groups", "groupdict", "sub", "read", "readlines", "readline", "read_text",
-        "read_bytes", "open", "exists", "is_file", "is_dir", "stat", "glob", "iterdir", "model_dump",
-        "model_dump_json", "model_validate", "model_validate_json", "model_construct", "dict", "json",
-        "parse_obj", "parse_raw", "fromisoformat", "isoformat", "strptime", "strftime", "date", "timestamp",
-        "float", "int", "str", "bool", "bytes", "list", "tuple", "set", "frozenset", "len", "range",
-        "enumerate", "zip", "map", "filter", "sorted", "reversed", "min", "max", "sum", "abs", "round", "any",
-        "all", "isinstance", "issubclass", "getattr", "setattr", "hasattr", "type", "repr", "print", "iter",
-        "next", "id", "hash", "vars", "ord", "chr", "super", "dumps", "loads", "load", "safe_load",
-        "literal_eval", "deepcopy", "debug", "info", "warning", "warn", "error", "exception", "critical", "log",
-        "cast", "get_running_loop", "get_event_loop", "new_event_loop", "qsize", "get_nowait", "put_nowait",
-        "result", "done", "cancel",
-    ]
-)  # fmt: skip
-
-
-#: Methods that close or remove what the work is done with, whatever it is.
-_ON_ENDS = frozenset(["close", "aclose", "unlink", "cleanup", "shutdown", "terminate", "flush"])
-#: Those that results of libraries have too.
-_OF_RESULTS = frozenset(
-    [
-        "model_dump", "model_dump_json", "dict", "items", "keys", "values", "append", "extend", "split", "strip",
-        "lower", "upper", "join", "format", "replace", "encode", "decode", "startswith", "endswith",
-    ]
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -274,7 +238,7 @@ class ErrorPaths:
             if names <= _OF_VALUES | {"RuntimeError"} and asks & {"get_running_loop", "get_event_loop"}:
                 return "it asks whether a loop of events runs"
         calls = [c for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)]
-        leaving = [last_name(c) for c in calls if self.may_leave(subject, c)]
+        leaving = [last_name(c) for c in calls if self.may_leave(subject, c) or self.checks_outcome(subject, c)]
         instead = [
             c for h in takes for x in statements(handler_body(h)) for e in own_expressions(x) for c in calls_of(e)
         ]
@@ -302,7 +266,7 @@ class ErrorPaths:
             call: The call.
             depth: Number of calls followed so far.
         """
-        if last_name(call) in _ON_ENDS:
+        if is_end(call):
             return False
         reach = subject.reach(call)
         if reach.capability is not None and reach.capability not in PLUMBING:
@@ -313,13 +277,15 @@ class ErrorPaths:
                 return True
             inner = [one for t in targets if (one := self.code.subject(t)) is not None and depth < MAX_HOPS]
             return any(self.may_leave(one, c, depth + 1) for one in inner for c in one.calls)
-        known = subject.sites.named_at(subject.symbol, call)
-        is_made = last_name(call)[:1].isupper()  # To make an object asks nothing yet.
-        if is_made or (last_name(call) in _OF_RESULTS and callee_of(call)[0] == "a"):
+        return not stays_in_process(subject, call)
+
+    def checks_outcome(self, subject: Subject, call: Expr) -> bool:
+        """Return whether a call hands what came from outside to an own function that raises where it is not well."""
+        targets = [other for edge in subject.inside(call) if (other := self.code.subject(edge.dst)) is not None]
+        if not any(s[0] == "raise" for other in targets for s in other.statements):
             return False
-        if known:
-            return not all(name.partition(".")[0] in _OF_THE_PROCESS for name in known)
-        return last_name(call) not in _ON_VALUES and callee_of(call)[0] in ("a", "n")
+        given = {name for argument in arguments_of(call) for name in names_in(argument)}
+        return bool(given & self.code.names_brought(subject, None))
 
     def swallowing_at(self, symbol: str, line: int) -> bool:
         """Return whether a handler of the statement at a line swallows what it catches."""

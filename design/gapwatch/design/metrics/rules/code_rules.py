@@ -7,10 +7,10 @@ import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
 from gapwatch.design.architecture.reply_flow import Output, output_of
-from gapwatch.design.metrics.code_view import CodeView, MetricRule, claim_key, placed
-from gapwatch.design.metrics.error_paths import in_body
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.place_rules import PLACE_RULES
+from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, placed
+from gapwatch.design.metrics.rules.error_paths import in_body
+from gapwatch.design.metrics.rules.place_rules import PLACE_RULES
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     constants_in,

@@ -1,0 +1,211 @@
+"""Ways by which errors leave functions, and metrics that fail only where others of the portfolio do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body, kinds_of
+from gapwatch.design.patterns.code_walk import names_in
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import Stmt, branches_of, call_line, handler_body, handlers_of, line_of
+from gapwatch.design.source.program import last_name
+
+#: One way of an error: the functions that it leaves, as ("leaves", symbol), and the `try` that takes it at last, as
+#: ("taken", file, line). A metric that watches one of these counts the error, too.
+Way = frozenset[tuple[object, ...]]
+#: Most ways that are followed; a block with more has errors of many kinds.
+_MAX_WAYS = 60
+#: Fields of metrics that count what a handler takes.
+_OF_HANDLERS = frozenset(
+    {"attributes.swallowed_errors", "attributes.answer_outcome", "attributes.tool_errors", "attributes.format_errors"}
+)
+#: Fields of metrics that count an error which leaves their function.
+_OF_ERRORS = frozenset({"status", "output", "attributes.retry_outcome"})
+_WIDE = frozenset({"Exception", "BaseException"})
+
+
+class FailurePaths:
+    """Queries about the errors that metrics count.
+
+    Args:
+        code: The analysed code.
+    """
+
+    def __init__(self, code: ClaimedCode) -> None:
+        self.code = code
+        self.errors = ErrorPaths(code)
+        self._leaving: dict[str, frozenset[Way]] = {}
+        self._ways: dict[str, frozenset[Way]] = {}
+        self._watched: dict[str, Way] = {}
+
+    def is_told(self, metric: MetricDesign, others: Iterable[MetricDesign]) -> bool:
+        """Return whether each failure of a metric is one of other metrics: of what it calls, or of the same handler."""
+        ways = self.ways(metric)
+        if not ways:
+            return False
+        watched = frozenset[tuple[object, ...]]().union(*(self._watches(o) for o in others if o is not metric))
+        return all(not way.isdisjoint(watched) for way in ways)
+
+    def ways(self, metric: MetricDesign) -> frozenset[Way]:
+        """Return the ways of the errors that a metric counts; none where it counts something else, too."""
+        if metric.name not in self._ways:
+            self._ways[metric.name] = self._ways_of(metric)
+        return self._ways[metric.name]
+
+    def leaving(self, symbol: str, depth: int = 0) -> frozenset[Way]:
+        """Return the ways of the errors that leave a function; the function itself is part of each."""
+        known = self._leaving.get(symbol)
+        if known is not None:
+            return known
+        subject = self.code.subject(symbol)
+        own: Way = frozenset({("leaves", symbol)})
+        if subject is None:
+            return frozenset()
+        if depth > MAX_HOPS:
+            return frozenset({own})
+        self._leaving[symbol] = frozenset()  # What calls itself fails by what else it calls.
+        inner = self._arising(subject, None, depth)
+        if inner and any(h.pattern == "has_retry_loop" for h in self.code.material.hits_of(symbol)):
+            # One attempt that fails is no failure.
+            inner = frozenset({frozenset()})
+        self._leaving[symbol] = frozenset(own | way for way in inner)
+        return self._leaving[symbol]
+
+    def raised_in(self, subject: Subject, s: Stmt) -> frozenset[Way]:
+        """Return the ways of the errors that reach the handlers of a `try`."""
+        return self._arising(subject, s, 0)
+
+    # -- errors of a block -------------------------------------------------------------------------------------
+
+    def _arising(self, subject: Subject, block: Stmt | None, depth: int) -> frozenset[Way]:
+        """Return the ways of the errors of a function, or of the protected block of one of its `try`."""
+        out: set[Way] = set()
+        tries = [s for s in subject.statements if s[0] in ("try", "with") and s is not block]
+        for call in subject.calls:
+            line = call_line(call)
+            if (block is not None and not in_body(block, line)) or self._is_taken(subject, tries, block, line):
+                continue
+            targets = [edge.dst for edge in subject.inside(call)]
+            if targets:
+                out.update(way for target in targets for way in self.leaving(target, depth + 1))
+            elif self.errors.may_leave(subject, call):
+                out.add(frozenset())
+            if self.errors.checks_outcome(subject, call):
+                out.add(frozenset())
+            if len(out) > _MAX_WAYS:
+                return frozenset({frozenset()})
+        parses = {h.line for h in self.code.material.hits_of(subject.symbol) if h.pattern == "parses_json"}
+        parses = {at for at in parses if block is None or in_body(block, at)}
+        if any(not self._parse_taken_by(at, tries, block, subject) for at in parses):
+            out.add(frozenset())
+        if self._raises_by_itself(subject, block, tries):
+            out.add(frozenset())
+        return frozenset(out)
+
+    def _is_taken(self, subject: Subject, tries: list[Stmt], block: Stmt | None, line: int) -> bool:
+        return any(
+            in_body(s, line) and _is_inside(s, block) and self.errors.swallows(subject, s)
+            for s in tries
+            if s[0] == "try" or _suppresses(s)
+        )
+
+    def _parse_taken_by(self, line: int, tries: list[Stmt], block: Stmt | None, subject: Subject) -> Stmt | None:
+        """Return the `try` that takes the error of a parse, or None."""
+        inner = [s for s in tries if s[0] == "try" and in_body(s, line) and _is_inside(s, block)]
+        for s in sorted(inner, key=lambda s: -line_of(s)):
+            for handler in handlers_of(s):
+                names = {last_name(kind) for kind in kinds_of(handler)}
+                takes = not names or names & _WIDE or any(n.endswith(("DecodeError", "ValueError")) for n in names)
+                if takes and not self.errors.raises(subject, handler_body(handler)):
+                    return s
+        return None
+
+    def _raises_by_itself(self, subject: Subject, block: Stmt | None, tries: list[Stmt]) -> bool:
+        """Return whether it raises for what it was given from outside, and not for its arguments or settings."""
+        raising = [
+            s for s in subject.statements if s[0] == "if" and any(b and b[-1][0] == "raise" for _, b in branches_of(s))
+        ]
+        raising = [s for s in raising if block is None or in_body(block, line_of(s))]
+        raising = [s for s in raising if not self._is_taken(subject, tries, block, line_of(s))]
+        if not raising:
+            return False
+        brought = self.code.names_brought(subject, None)
+        return any(names_in(test) & brought for s in raising for test, b in branches_of(s) if b and b[-1][0] == "raise")
+
+    # -- metrics -----------------------------------------------------------------------------------------------
+
+    def _ways_of(self, metric: MetricDesign) -> frozenset[Way]:
+        if metric.source != "catalog" or not metric.places:
+            return frozenset()
+        out: set[Way] = set()
+        for place in metric.places:
+            symbol = self.code.function_at(place)
+            subject = self.code.subject(symbol) if symbol is not None else None
+            found = self._ways_at(metric, place, subject) if subject is not None else None
+            if not found:
+                return frozenset()
+            out |= found
+        return frozenset(out)
+
+    def _ways_at(self, metric: MetricDesign, place: CodePlace, subject: Subject) -> frozenset[Way]:
+        field = metric.claim.get("field")
+        if field == "status":
+            return self.leaving(subject.symbol)
+        if field == "attributes.agent_exit" and metric.claim.get("bad") == ["error"]:
+            return self.leaving(subject.symbol)
+        if field == "attributes.swallowed_errors":
+            s = self._try_at(subject, place.line, is_inside=False)
+            return frozenset(way | {_taken(subject, s)} for way in self.raised_in(subject, s)) if s else frozenset()
+        if field == "attributes.parsed_text" and not metric.is_of_model:
+            # What a model wrote wrongly is worth a number of its own.
+            s = self._parse_taken_by(place.line, subject.statements, None, subject)
+            return frozenset({frozenset({_taken(subject, s) if s else ("leaves", subject.symbol)})})
+        return frozenset()
+
+    def _watches(self, metric: MetricDesign) -> Way:
+        """Return what a metric counts: errors that leave functions, and those that handlers take."""
+        if metric.name not in self._watched:
+            self._watched[metric.name] = frozenset(self._watched_by(metric))
+        return self._watched[metric.name]
+
+    def _watched_by(self, metric: MetricDesign) -> Iterator[tuple[object, ...]]:
+        field = metric.claim.get("field")
+        if metric.source != "catalog" or (field == "output" and metric.claim.get("present") is not True):
+            return
+        for place in metric.places:
+            symbol = self.code.function_at(place)
+            subject = self.code.subject(symbol) if symbol is not None else None
+            if subject is None:
+                continue
+            if field in _OF_ERRORS or (field == "attributes.agent_exit" and "error" in metric.claim.get("bad", ())):
+                yield "leaves", subject.symbol
+            elif field in _OF_HANDLERS:
+                s = self._try_at(subject, place.line, is_inside=field != "attributes.swallowed_errors")
+                if s is not None:
+                    yield _taken(subject, s)
+
+    def _try_at(self, subject: Subject, line: int, is_inside: bool) -> Stmt | None:
+        """Return the `try` that begins at a line or has a handler there; or the one with the line in a handler."""
+        found = None
+        for s in subject.statements:
+            if s[0] != "try":
+                continue
+            for first, *_, last in handlers_of(s):
+                if line in (line_of(s), first) or (is_inside and first <= line <= last):
+                    found = s
+        return found
+
+
+def _taken(subject: Subject, s: Stmt) -> tuple[object, ...]:
+    return "taken", subject.program.path(subject.info), line_of(s)
+
+
+def _is_inside(s: Stmt, block: Stmt | None) -> bool:
+    return block is None or in_body(block, line_of(s))
+
+
+def _suppresses(s: Stmt) -> bool:
+    return any(e[0] == "c" and last_name(e) == "suppress" for e, _ in s[2])

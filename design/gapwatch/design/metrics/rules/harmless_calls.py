@@ -1,0 +1,97 @@
+"""Calls that cannot fail for a reason outside the process."""
+
+from __future__ import annotations
+
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.source.ir import Expr, callee_of
+from gapwatch.design.source.program import last_name
+
+#: Modules whose calls work on values, or on files of the machine.
+_OF_THE_PROCESS = frozenset(
+    [
+        "<builtin>", "builtins", "json", "ujson", "orjson", "yaml", "toml", "tomllib", "re", "regex", "math",
+        "ast", "datetime", "dateutil", "decimal", "fractions", "uuid", "pathlib", "os", "io", "copy",
+        "collections", "inspect", "importlib", "configparser", "typing", "string", "hashlib", "base64",
+        "textwrap", "itertools", "functools", "operator", "dataclasses", "enum", "types", "logging",
+        "traceback", "warnings", "sys", "time", "html", "csv", "struct", "pickle", "pydantic", "random",
+        "statistics", "threading", "contextlib", "asyncio", "concurrent", "jinja2", "loguru", "numpy", "pandas",
+        "calendar", "secrets", "difflib", "pytz", "zoneinfo", "sklearn", "werkzeug", "flask", "fastapi", "starlette",
+        "abc", "atexit", "sqlparse", "cryptography", "bs4", "markdown", "PIL", "tiktoken",
+        "langdetect", "aiofiles", "shutil", "tempfile", "structlog", "fastlogging", "logbook", "rich",
+    ]
+)  # fmt: skip
+#: Methods of values and logs, whatever the value is.
+_ON_VALUES = frozenset(
+    [
+        "get", "items", "keys", "values", "append", "extend", "insert", "pop", "popitem", "update",
+        "setdefault", "remove", "discard", "add", "clear", "copy", "count", "index", "sort", "reverse", "split",
+        "rsplit", "splitlines", "strip", "lstrip", "rstrip", "replace", "lower", "upper", "title", "capitalize",
+        "join", "format", "startswith", "endswith", "partition", "rpartition", "removeprefix", "removesuffix",
+        "encode", "decode", "find", "rfind", "isdigit", "zfill", "match", "fullmatch", "findall",
+        "finditer", "group", "groups", "groupdict", "sub", "read", "readlines", "readline", "read_text",
+        "read_bytes", "open", "exists", "is_file", "is_dir", "stat", "glob", "iterdir", "model_dump",
+        "model_dump_json", "model_validate", "model_validate_json", "model_construct", "dict", "json",
+        "parse_obj", "parse_raw", "fromisoformat", "isoformat", "strptime", "strftime", "date", "timestamp",
+        "float", "int", "str", "bool", "bytes", "list", "tuple", "set", "frozenset", "len", "range",
+        "enumerate", "zip", "map", "filter", "sorted", "reversed", "min", "max", "sum", "abs", "round", "any",
+        "all", "isinstance", "issubclass", "getattr", "setattr", "hasattr", "type", "repr", "print", "iter",
+        "next", "id", "hash", "vars", "ord", "chr", "super", "dumps", "loads", "load", "safe_load",
+        "literal_eval", "deepcopy", "debug", "info", "warning", "warn", "error", "exception", "critical", "log",
+        "cast", "get_running_loop", "get_event_loop", "new_event_loop", "qsize", "get_nowait", "put_nowait",
+        "result", "done", "cancel",
+    ]
+)  # fmt: skip
+
+
+#: Methods that close or remove what the work is done with, whatever it is.
+_ON_ENDS = frozenset(["close", "aclose", "unlink", "cleanup", "shutdown", "terminate", "flush"])
+#: Those that results of libraries have too.
+_OF_RESULTS = frozenset(
+    [
+        "model_dump", "model_dump_json", "dict", "items", "keys", "values", "append", "extend", "split", "strip",
+        "lower", "upper", "join", "format", "replace", "encode", "decode", "startswith", "endswith",
+    ]
+)  # fmt: skip
+
+
+#: Parts of libraries that only put together what is asked for.
+_BUILDS = (
+    "urllib.parse.",
+    "sqlalchemy.select",
+    "sqlalchemy.func",
+    "sqlalchemy.sql",
+    "sqlalchemy.text",
+    "langchain_core.prompts.",
+    "langchain.prompts.",
+)
+
+
+def is_end(call: Expr) -> bool:
+    """Return whether a call closes or removes what the work is done with."""
+    return last_name(call) in _ON_ENDS
+
+
+def stays_in_process(subject: Subject, call: Expr) -> bool:
+    """Return whether a call of no own function works on values, logs and files of the machine alone.
+
+    Args:
+        subject: Function that holds the call.
+        call: A call without a capability.
+    """
+    last = last_name(call)
+    is_method = callee_of(call)[0] == "a"
+    if last[:1].isupper() or (last in _OF_RESULTS and is_method):
+        return True  # To make an object asks nothing yet.
+    known = subject.sites.named_at(subject.symbol, call)
+    if not known:
+        return last in _ON_VALUES or callee_of(call)[0] not in ("a", "n")
+    inside = [_is_of_process(name, subject) for name in known]
+    return all(inside) or (last in _ON_VALUES and any(inside))
+
+
+def _is_of_process(name: str, subject: Subject) -> bool:
+    if name.partition(".")[0] in _OF_THE_PROCESS or name.startswith(_BUILDS):
+        return True
+    owner, _, last = name.rpartition(".")
+    # What an answer holds is read in memory.
+    return last in _ON_VALUES and subject.sites.catalog.capability(owner) is not None
