@@ -93,6 +93,48 @@ def test_a_bad_release_becomes_one_draft_and_a_fixed_issue_regresses(tmp_path: P
     assert gapwatch("triage", "list", "--kind", "alert", "--store", store, "--format", "json").json() == []
 
 
+def test_a_fault_that_returns_before_its_alert_has_ended_is_told(tmp_path: Path) -> None:
+    store, traces, draw = tmp_path / "s.duckdb", tmp_path / "t.jsonl", random.Random(3)
+    (tmp_path / "p.yaml").write_text(PORTFOLIO)
+    written = 0
+
+    def go_on(number: int, *, failing: float) -> None:
+        nonlocal written
+        with traces.open("a") as file:
+            for _ in range(number):
+                line, _ = conversation(written, random.Random(0))
+                trace = json.loads(line)
+                trace["spans"][0]["output"] = PLANTED if draw.random() < failing else "{}"
+                file.write(json.dumps(trace) + "\n")
+                written += 1
+        ran = gapwatch(
+            "replay", traces, "--portfolio", tmp_path / "p.yaml", "--store", store, "--alerts", "--quiet"
+        )  # fmt: skip
+        assert ran.status == 0, ran.err
+
+    def check() -> str:
+        done = gapwatch("triage", "check", "--store", store)
+        return done.out + done.err
+
+    go_on(600, failing=0.02)
+    go_on(100, failing=0.4)
+    (alert,) = gapwatch("alerts", "--store", store, "--format", "json").json()
+    issue = gapwatch("issue", "new", "HTML", "--metric", "parses", "--status", "fixed", "--store", store).out.strip()
+    go_on(40, failing=0.4)
+    assert "no fixed issue has returned" in check(), "it never went"
+    go_on(40, failing=0.02)
+    assert "no fixed issue has returned" in check()
+    go_on(40, failing=0.4)
+
+    (still,) = gapwatch("alerts", "--store", store, "--format", "json").json()
+    assert still["alert_id"] == alert["alert_id"], "the first alert had not ended"
+    assert (
+        check()
+        == f"{issue} has regressed: it was gone and is back, behind the open alert {alert['alert_id']} of parses\n"
+    )
+    assert "no fixed issue has returned" in check()
+
+
 def test_a_metric_of_an_issue_loads_in_a_portfolio(tmp_path: Path) -> None:
     store = tmp_path / "s.duckdb"
     words = ("Invents fare rules!", "--guideline", "Names only rules of the policy: all.")
