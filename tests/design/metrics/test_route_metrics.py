@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gapwatch.design.metrics.questions import fact_of
@@ -88,3 +90,48 @@ def test_an_expected_second_arm_wakes_nobody(made: Design) -> None:
     found = run_design(scan_repository(made.root), facts=facts)
 
     assert next(m for m in found.metrics if m.family == "fallback_rate").severity != "page"
+
+
+UNWATCHED = {
+    "a server that does not know HEAD": """
+def answer(url: str):
+    response = requests.head(url)
+    if response.status_code == 405:
+        response = requests.get(url)
+    return response.status_code
+""",
+    "files alone": """
+def decode_sound(file):
+    return file.read()
+
+
+def _silence():
+    return b"0000"
+
+
+def answer(path: str):
+    try:
+        with open(path) as file:
+            return decode_sound(file)
+    except OSError:
+        return _silence()
+""",
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNWATCHED))
+def test_a_route_whose_second_arm_is_no_poorer_way_has_no_rate(name: str, tmp_path: Path) -> None:
+    head = "import requests\nfrom fastapi import FastAPI\n\napp = FastAPI()\n"
+    source = head + UNWATCHED[name].replace("def answer", '@app.post("/answer")\ndef answer')
+
+    found = run_design(scan_repository(write_tree(tmp_path, {"service.py": source})), is_bounded=False)
+
+    assert found.routes
+    assert not [m for m in found.metrics if "fallback_rate" in m.family]
+
+
+def test_a_step_to_an_answer_that_stands_for_a_failure_is_counted_once(made: Design) -> None:
+    names = [m.family for m in made.metrics]
+
+    assert "failed_requests" in names
+    assert "fallback_rate_2" not in names

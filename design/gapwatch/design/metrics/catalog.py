@@ -287,15 +287,15 @@ class Catalog:
     def _routes(self) -> Iterator[MetricDesign]:
         """Yield for each route one rate for each of its steps, and the share of each arm."""
         for route, family, question in named_routes(self.component):
-            hits = [route.hit()] if self._point(route.symbol) is not None else []
+            hits = [route.hit()] if self._point(route.symbol) is not None and route.asks_outside else []
             if not hits:
                 continue
             shared = "every arm reports its tier; answers of other functions are left out"
-            failed = self._failed()
+            failed = self._hits("returns_failure")
             by_model = {tier.id for tier in self.component.tiers if tier.by == "llm"}
             for step, (first, second) in enumerate(itertools.pairwise(route.answers)):
-                if first.goes_on == "on NotImplementedError":
-                    continue  # A model has the way or has it not.
+                if first.goes_on == "on NotImplementedError" or first.what.endswith(".head"):
+                    continue  # A model or a server has the way or has it not.
                 told = next((h for h in failed if h.path == route.path and h.line <= second.line <= h.end), None)
                 yield self._make(
                     f"{family}fallback_rate" if not step else f"{family}fallback_rate_{step + 1}",

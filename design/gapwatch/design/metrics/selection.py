@@ -171,6 +171,7 @@ def select_metrics(
     names = _chosen(free, components, edges, concerns, added, is_told, has_goal=True)
     chosen = [m for m in metrics if m.name in names]
     left = [m for m in free if m.name not in names and not _is_counted(m, chosen) and not is_told(m, chosen)]
+    left = [m for m in left if not any(_counts_it(m, other) for other in free)]
     in_other = {name: metric for metric, found in collected_metrics(left, architecture, _kind) for name in found}
     others = {m.name: m for m in in_other.values()}
     chosen += others.values()
@@ -200,7 +201,8 @@ def _chosen(
     by_name = {m.name: m for m in metrics}
     worth = {m.name: _worth(m, components[m.component], concerns, has_goal) for m in metrics}
     taken = [m for m in metrics if m.name in added]
-    left = [m for m in metrics if m.name not in added]
+    # Whoever counts the failures that are given back counts the step of a route to them, with or without its question.
+    left = [m for m in metrics if m.name not in added and not any(_counts_it(m, other) for other in metrics)]
     while left and len(taken) < MAX_OWN:
         families = Counter(_kind(m) for m in taken)
         of_component = Counter(_owner(m) for m in taken)
@@ -262,7 +264,7 @@ def _is_counted(metric: MetricDesign, others: list[MetricDesign]) -> bool:
 def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
     """Return whether another metric counts the answers that stand for a failure which a metric counts."""
     told = metric.told_at
-    is_of_failures = other.claim.get("field") == "attributes.answer_outcome"
+    is_of_failures = other.claim.get("field") in ("attributes.answer_outcome", "attributes.request_outcome")
     return told is not None and is_of_failures and any((p.path, p.line) == (told.path, told.line) for p in other.places)
 
 

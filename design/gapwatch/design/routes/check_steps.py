@@ -143,6 +143,11 @@ def _source(subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Exp
     return Way(call_line(call), "call", call, value, found, name)
 
 
+def only_decides(subject: Subject, call: Expr) -> bool:
+    """Return whether a call only says what to do next: of a function that is annotated to give yes, no or a number."""
+    return any((one := subject.other(edge.dst)) is not None and one.gives_number for edge in subject.inside(call))
+
+
 def _replaced(
     subject: Subject, s: Stmt, before: list[Stmt], name: str, value: Expr, body: Body, why: str
 ) -> Iterator[RouteStep]:
@@ -155,7 +160,8 @@ def _replaced(
     if answer is not None:
         second = way_of(subject, inside, answer.value, answer.line, answer.target, "")
         if second.form != "given" and not _is_made_of(second, name):
-            yield from step_of(s, first, second, why, frozenset(_assigned(inside)))
+            if second.call is not None or first.call is None or not only_decides(subject, first.call):
+                yield from step_of(s, first, second, why, frozenset(_assigned(inside)))
             return
     for x in inside:
         # The whole batch failed: each part of it by the same call.

@@ -39,7 +39,7 @@ def _names(test: Expr, failed: bool) -> set[str]:
     if tag == "!":
         return _names(operand_of(e), not failed)
     if tag == "b":
-        if failed and any(_LIMIT.search(text_of(part)) and part[0] == "q" for part in operands_of(e)):
+        if failed and any(_is_limit(part) for part in operands_of(e)):
             # A limit that is nearly reached: whatever else the condition names is given up.
             return {name for part in operands_of(e) for name in _held(part)}
         return {name for part in operands_of(e) for name in _names(part, failed)}
@@ -50,6 +50,11 @@ def _names(test: Expr, failed: bool) -> set[str]:
     if is_call(e):
         return _of_call(e, failed)
     return set()
+
+
+def _is_limit(part: Expr) -> bool:
+    """Return whether a condition holds a count against one limit; `low < x <= high` asks for a range."""
+    return part[0] == "q" and len(operators_of(part)) == 1 and bool(_LIMIT.search(text_of(part)))
 
 
 def _held(e: Expr) -> set[str]:

@@ -20,7 +20,7 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.routes.check_steps import made_by
+from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
@@ -282,7 +282,9 @@ def _is_missed(subject: Subject, s: Stmt, before: list[Stmt], names: set[str], v
     for name, made in made_by(before, names, s):
         if form == "text" and any(e[0] == "s" and name in names_in(e[2]) for e in walk(value)):
             continue  # It gives what was chosen.
-        _, found = best_call(subject, flowing_calls(subject, before, made))
+        call, found = best_call(subject, flowing_calls(subject, before, made))
+        if form == "text" and call is not None and only_decides(subject, call):
+            continue
         if not found.isdisjoint(WORK) and (form != "empty" or "status" in text_of(branches_of(s)[0][0])):
             return True
     return False

@@ -110,7 +110,10 @@ class Forms:
         if name in self.bound:
             # A dictionary that was made before may have been filled since.
             is_filled = depth == 0 and self.bound[name][0] in ("d", "l")
-            return "given" if is_filled else self.of(self.bound[name], depth + 1)
+            form = "given" if is_filled else self.of(self.bound[name], depth + 1)
+            # Another branch may have bound an answer.
+            is_one_of_two = form == "error" and any(self.of(v, depth + 1) == "call" for v in self._values[name][:-1])
+            return "given" if is_one_of_two else form
         if last.isupper() and len(last) > 1:
             return "error" if ERROR_NAME.search(last) and not _STANDS_IN.search(last) else "text"
         return "given"

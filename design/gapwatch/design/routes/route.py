@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gapwatch.design.patterns.hit import PatternHit
@@ -28,6 +29,11 @@ class Arm:
     by: str
     symbol: str
     goes_on: str
+
+
+#: Arms that compute, and values.
+_OF_THE_PROCESS = frozenset({"code", "text", "given", "empty", "error"})
+_STANDS_IN = re.compile(r"fall_?back", re.I)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,6 +68,14 @@ class Route:
     def answers(self) -> tuple[Arm, ...]:
         """The arms that give an answer, without a failure that is given back at the end."""
         return tuple(arm for arm in self.arms if arm.by not in ("empty", "error"))
+
+    @property
+    def asks_outside(self) -> bool:
+        """True if something outside the process may fail: an arm asks for it, or is named as the one that stands in.
+
+        A parser reads what came from outside.
+        """
+        return any(arm.by not in _OF_THE_PROCESS or _STANDS_IN.search(arm.what) for arm in self.arms)
 
     def hit(self) -> PatternHit:
         """Return the route as a pattern hit of its function."""

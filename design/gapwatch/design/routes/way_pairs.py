@@ -135,10 +135,8 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
         return 0.9 if named else 0.7 if first.by in _SOURCES or words else None
     if named and shared:
         return 0.9
-    if is_handler and len(_shared(first.call, second.call)) > 1:
+    if is_handler and (first.is_work or second.is_work) and len(_shared(first.call, second.call)) > 1:
         return 0.6
-    if first.by == "code" and second.by == "code" and words and shared:
-        return 0.55
     if is_handler and {first.target, second.target} == {"return"} and _is_own(right):
         # The handler returns what a function of the application makes in place of the result.
         return 0.55

@@ -73,6 +73,53 @@ def plan(question: str) -> dict[str, Any]:
     return json.loads(chosen.choices[0].message.content)
 
 
+def options_of(options: str) -> dict[str, Any]:
+    return json.loads(options)
+
+
+def settings_of(form: dict[str, str]) -> dict[str, Any]:
+    return options_of(form["options"])
+
+
+def sent_again(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    out = []
+    for message in messages:
+        calls = message.get("tool_calls") or []
+        out.append({"role": message["role"], "input": [json.loads(c["function"]["arguments"]) for c in calls]})
+    return out
+
+
+def called(question: str) -> dict[str, Any]:
+    chosen = client.chat.completions.create(model="large", messages=[{"role": "user", "content": question}])
+    return json.loads(chosen.choices[0].message.tool_calls[0].function.arguments)
+
+
+async def told_again(question: str) -> dict[str, Any]:
+    told = await ask(question)
+    return json.loads(told)
+
+
+def steps_of(text: str) -> dict[str, Any]:
+    return json.loads(text)
+
+
+def steps(question: str) -> dict[str, Any]:
+    messages = [{"role": "system", "content": "Answer as JSON with steps."}, {"role": "user", "content": question}]
+    chosen = client.chat.completions.create(model="large", messages=messages)
+    return steps_of(chosen.choices[0].message.content)
+
+
+@app.post("/again")
+async def again(question: str, form: dict[str, str]) -> dict[str, object]:
+    return {
+        "settings": settings_of(form),
+        "sent": sent_again([{"role": "user", "content": question}]),
+        "called": called(question),
+        "told": await told_again(question),
+        "steps": steps(question),
+    }
+
+
 @app.post("/ask")
 def ask(question: str) -> dict[str, object]:
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,14 @@ def notes_of(question: str) -> list[str]:
         return []
 
 
+def verdict_of(reply: str) -> dict[str, Any]:
+    try:
+        return json.loads(reply)
+    except json.JSONDecodeError:
+        clean = re.sub(r"[\x00-\x1f]", "", reply)
+        return json.loads(clean)
+
+
 @app.post("/piece")
 async def piece_of(text: str) -> None:
     channel, _ = create_memory_object_stream[str](8)
@@ -165,4 +174,5 @@ def ask(question: str) -> dict[str, object]:
         "pages": pages_of(question),
         "stopped": work_until_stopped(question),
         "loop": str(loop_of_this_thread()),
+        "verdict": verdict_of(reply),
     }

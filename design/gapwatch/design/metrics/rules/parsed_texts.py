@@ -7,20 +7,33 @@ from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompt_flow import given_by_callers
-from gapwatch.design.patterns.code_walk import arguments_of, calls_in, names_in, own_expressions, text_of, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    calls_in,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
+from gapwatch.design.routes.reaches import reaches
 from gapwatch.design.source.ir import (
     Body,
     Expr,
     body_of,
     call_line,
     callee_of,
+    constant_of,
     end_of,
     handler_body,
     handlers_of,
     is_call,
+    is_text,
     iterable_of,
+    line_of,
     positional_of,
     target_of,
     walrus_value,
@@ -38,7 +51,20 @@ _LINES = frozenset(
 )
 _WIRE = frozenset({"requests", "httpx", "aiohttp", "urllib", "urllib3", "http"})
 #: What a reply holds around the text of a model.
-_ANSWER = re.compile(r"choices|message|content_block|output_text|\bcontent\b\W*\[|arguments|completion")
+_ANSWER = re.compile(
+    r"choices|\.message\b|['\"]message['\"]|content_block|tool_calls?\b|output_text|\bcontent\b\W*\[|arguments|completion"
+)
+#: What `_why` returns for the text of a model or of a service outside.
+_SEEN = ""
+#: Services that write texts.
+_WRITERS = frozenset({"llm_chat", "http", "saas", "web_search", "tool"})
+#: Names of texts that a model wrote, also where the call is not seen.
+_NAMED = re.compile(
+    r"(^|[._])(llm\w*|completion|repl(y|ies)|responses?|generated\w*|model_output|tool_calls?)(_\w+)?$", re.I
+)
+_ASKS = frozenset({"invoke", "ainvoke"})
+_SERVES = frozenset({"get", "post", "put", "patch", "delete", "route", "websocket", "api_route"})
+_HISTORY = re.compile(r"(^|_)(messages|msgs|history|conversation)$", re.I)
 _MAKES_TEXT = frozenset({"dumps", "model_dump_json", "to_json", "json"})
 
 
@@ -55,8 +81,37 @@ def why_foreign(code: ClaimedCode, symbol: str, line: int) -> str | None:
         return None
     parses = [c for c in subject.calls if is_call(c) and _is_parse(subject, c) and arguments_of(c)]
     parses = [c for c in parses if call_line(c) == line] or parses
-    reasons = [_why(code, subject, positional_of(c)[0] if positional_of(c) else arguments_of(c)[0], 0) for c in parses]
-    return reasons[0] if reasons and all(reasons) else None
+    texts = [positional_of(c)[0] if positional_of(c) else arguments_of(c)[0] for c in parses]
+    if texts and all(_is_of_history(subject, e) for e in texts):
+        return "it is part of a message that was sent before"
+    reasons = [_why(code, subject, e, 0) for e in texts]
+    if any(last_name(c) in _ASKS for c in parses):
+        return None  # The chain asks the model and parses what it says.
+    if reasons and all(reasons):
+        return reasons[0]
+    if not reasons or _SEEN in reasons or _is_of_parser(subject):
+        return None
+    is_named = any(_NAMED.search(n) for e in texts for n in names_in(e))
+    return None if is_named else "no model and no service outside is seen to write it"
+
+
+def _is_of_parser(subject: Subject) -> bool:
+    """Return whether a function is a method of a parser that a framework hands the answers of a model."""
+    owner = subject.program.classes[subject.info.owner] if subject.info.owner >= 0 else None
+    return owner is not None and any(last_name(base).endswith("OutputParser") for base in owner.ir.bases)
+
+
+def _is_of_history(subject: Subject, e: Expr) -> bool:
+    """Return whether a text is read of each message that a function is given."""
+    names, frontier = set[str](), {n.partition(".")[0] for n in names_in(e)}
+    for _ in range(_MAX_STEPS):
+        names |= frontier
+        frontier = {
+            n.partition(".")[0] for name in frontier for v in _bound(subject, name) for n in names_in(v)
+        } - names
+    given = {p.name for p in subject.ir.params if _HISTORY.search(p.name)}
+    loops = [s for s in subject.statements if s[0] == "for" and given & names_in(iterable_of(s))]
+    return any(not names.isdisjoint(target_names(target_of(s))) for s in loops)
 
 
 def why_read_again(code: ClaimedCode, symbol: str) -> str | None:
@@ -85,6 +140,39 @@ def why_read_again(code: ClaimedCode, symbol: str) -> str | None:
     return None
 
 
+#: A pattern for any of some characters: what it replaces says nothing.
+_CHARACTERS = re.compile(r"\[[^\]]+\][+*]?")
+
+
+def reads_the_same_text(code: ClaimedCode, symbol: str, place: CodePlace) -> bool:
+    """Return whether each parse in a place after the first reads the text of the first without some characters.
+
+    Args:
+        code: The functions.
+        symbol: The function that parses.
+        place: Lines of the route.
+    """
+    subject = code.subject(symbol)
+    calls = subject.calls if subject is not None else []
+    parses = [c for c in calls if subject is not None and _is_parse(subject, c) and arguments_of(c)]
+    if subject is None:
+        return False
+    end = max([place.end, *(end_of(s) for s in subject.statements if s[0] == "try" and line_of(s) == place.line)])
+    inside = [arguments_of(c)[0] for c in parses if place.line <= call_line(c) <= end]
+    if len(inside) < 2:
+        return False
+    for e in inside[1:]:
+        made = [v for name in names_in(e) for v in assigned_to(subject.ir.body, name)] or [e]
+        if not all(is_call(v) and _cleans(v) and names_in(inside[0]) <= names_in(v) for v in made):
+            return False
+    return True
+
+
+def _cleans(call: Expr) -> bool:
+    texts = [constant_of(a) for a in arguments_of(call) if is_text(a)]
+    return last_name(call) == "sub" and bool(texts) and _CHARACTERS.fullmatch(texts[0]) is not None
+
+
 def _goes_on(body: Body) -> bool:
     """Return whether a block goes on with what stands below it."""
     return not body or body[-1][0] not in ("return", "raise", "continue", "break")
@@ -104,12 +192,12 @@ def _is_parse(subject: Subject, call: Expr) -> bool:
 
 
 def _why(code: ClaimedCode, subject: Subject, e: Expr, depth: int) -> str | None:
-    """Return why a text is foreign; of several sources each has to be."""
+    """Return why a text is foreign, `_SEEN` where it is not, None where nothing tells; each source counts."""
     pending, seen, read = [e], set[str](), ""
     for _ in range(_MAX_STEPS):
         for one in pending:
             if (why := _why_alone(subject, one, read)) is not None:
-                return why or None
+                return why
         read += " ".join(text_of(one) for one in pending)
         names = sorted({n.partition(".")[0] for one in pending for n in names_in(one)} - seen)
         seen.update(names)
@@ -118,13 +206,15 @@ def _why(code: ClaimedCode, subject: Subject, e: Expr, depth: int) -> str | None
             passed = [p.name for p in subject.ir.params if p.name in names]
             above = [(c, g) for name in passed for c, _, g in given_by_callers(code, subject, name)]
             reasons = [_why(code, c, g, depth + 1) for c, g in above] if depth < _MAX_UP else []
+            if _SEEN in reasons:
+                return _SEEN
             return reasons[0] if reasons and all(reasons) else None
         pending = given
     return None
 
 
 def _why_alone(subject: Subject, e: Expr, read: str) -> str | None:
-    """Return why one expression is foreign; an empty text where it is a model's, None where it does not say.
+    """Return why one expression is foreign; `_SEEN` where a model or a service wrote it, None where it does not say.
 
     Args:
         subject: The function.
@@ -143,15 +233,24 @@ def _why_alone(subject: Subject, e: Expr, read: str) -> str | None:
         is_sent = reach.capability in ("llm_chat", "http", "saas") and reach.dotted.partition(".")[0] in _WIRE
         if is_sent and reach.capability == "llm_chat" and not _ANSWER.search(read):
             return "it is the reply of a provider, whose form a protocol fixes"
-        if reach.capability == "llm_chat":
-            return ""
+        if any(_is_endpoint(subject.other(edge.dst)) for edge in subject.inside(call)):
+            return "an endpoint of the service itself wrote it"
+        if not _WRITERS.isdisjoint(reaches(subject, call)):
+            return _SEEN
         if name in _MAKES_TEXT and (callee_of(call)[0] != "a" or reach.capability in (None, "json")):
             return "the code itself wrote it" if name != "json" else None
     if _ANSWER.search(text):
-        return ""
+        return _SEEN
     if _SETTING.search(text):
         return "it is a setting, which changes with releases and not with requests"
     return None
+
+
+def _is_endpoint(one: Subject | None) -> bool:
+    """Return whether a function answers requests by its decorator: `@router.post("/ask")`."""
+    return one is not None and any(
+        is_call(d) and last_name(d) in _SERVES and positional_of(d) for d in one.ir.decorators
+    )
 
 
 def _bound(subject: Subject, name: str) -> Iterator[Expr]:
@@ -161,5 +260,7 @@ def _bound(subject: Subject, name: str) -> Iterator[Expr]:
             for inner in walk(e):
                 if inner[0] == ":=" and inner[1] == name:
                     yield walrus_value(inner)
+                elif inner[0] in ("lc", "gc", "sc", "dc"):
+                    yield from (iterable for target, iterable, _ in inner[3] if name in target_names(target))
         if s[0] == "for" and name in names_in(target_of(s)):
             yield iterable_of(s)

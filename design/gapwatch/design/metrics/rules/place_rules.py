@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.error_paths import kinds_of
-from gapwatch.design.metrics.rules.parsed_texts import why_foreign, why_read_again
+from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     calls_in,
@@ -150,6 +150,8 @@ def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
 
 def _normal_course(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") in ("attributes.fallback_depth", "tier") and metric.source == "catalog":
+        if reads_the_same_text(view.code, symbol, place):
+            return "both arms read the same text, the second without characters that say nothing"
         if _makes_missing(symbol, place, view):
             return "it makes and keeps what is not there yet, which a first request finds by right"
         return _first_way_in_memory(symbol, place, view)
