@@ -52,7 +52,7 @@ _BESIDE = frozenset(
 #: Decorators of functions that return a prompt.
 _DECORATING = frozenset({"system_prompt", "instructions"})
 #: Names of parameters that hold a prompt, and of those that hold a chain of a prompt and a model.
-_HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template")
+_HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template|^prefix$")
 _HOLDS_CHAIN = re.compile(r"(^|_)(chain|runnable|synthesizer)$")
 #: Most calls up that an argument is followed.
 _MAX_UP = 3

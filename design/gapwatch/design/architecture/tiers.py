@@ -110,3 +110,18 @@ def prompted_tiers(component: ComponentDraft, prompts: list[Prompt], graph: Call
             name = unique(snake(symbol.rpartition(".")[2]) or "tier", taken)
             out.append(TierDraft(name, "llm", symbol, CodePlace(found.path, found.line, found.end)))
     return sorted(out, key=lambda tier: (tier.place.path, tier.place.line))
+
+
+def named_routes(component: ComponentDraft) -> list[tuple[Route, str, str]]:
+    """Return each route of a component with the prefix of its metrics and the id of its question.
+
+    The only route of a component needs no prefix; others are called by their functions.
+    """
+    if len(component.routes) == 1:
+        return [(component.routes[0], "", f"q-{component.id}-cascade")]
+    taken: set[str] = set()
+    out = []
+    for route in component.routes:
+        name = unique(snake(route.symbol.rpartition(".")[2]) or "route", taken)
+        out.append((route, f"{name}_", f"q-{component.id}-{name}-cascade"))
+    return out

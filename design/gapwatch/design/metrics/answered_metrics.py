@@ -25,7 +25,8 @@ def needed_fields(metric: MetricDesign) -> tuple[str, ...]:
     """Return the fields of a step that a metric cannot do without."""
     claim = metric.claim
     if claim["form"] == "judge" and metric.rubric is not None:
-        return tuple(metric.rubric.inputs)
+        # A trace tells what its spans read and wrote.
+        return ("input", "output") if metric.is_of_trace else tuple(metric.rubric.inputs)
     named = claim.get("field")
     if not isinstance(named, str):
         return tuple(metric.fields)

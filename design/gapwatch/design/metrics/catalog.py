@@ -12,10 +12,9 @@ from gapwatch.design.architecture.component_names import snake, unique
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route
+from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route, named_routes
 from gapwatch.design.metrics.agent_metrics import agent_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace

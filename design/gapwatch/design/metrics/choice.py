@@ -17,6 +17,7 @@ from gapwatch.design.metrics.refine import Refiner
 from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.served_code import served_functions, set_up_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.trace_judges import TraceJudges
 from gapwatch.design.metrics.traceability import Gap, link
 from gapwatch.scorers.portfolio.fact import Fact
 
@@ -120,10 +121,15 @@ def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refin
 
 def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) -> list[MetricDesign]:
     metrics: list[MetricDesign] = []
+    of_traces = TraceJudges(view.architecture, view.prompts, view.points, code)
     for component in view.architecture.components:
         points, prompts = view.points_of(component.id), view.prompts[component.id]
         mine = Catalog(component, points, prompts, code.material).metrics()
-        mine += design_judges(component, points, prompts, code)
+        traced = of_traces.of(component)
+        # What an agent's tools gave stands in the trace, beside what its prompt was filled with.
+        grounded = {m.symbols[0] for m in traced if m.concern == "groundedness"}
+        judges = design_judges(component, points, prompts, code)
+        mine += [*traced, *(m for m in judges if m.concern != "groundedness" or m.symbols[0] not in grounded)]
         cost = cost_per_quality(component, mine)
         metrics += [*mine, *([cost] if cost is not None else [])]
     if refiner is not None:

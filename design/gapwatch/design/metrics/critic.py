@@ -236,13 +236,18 @@ def _pipeline_fit(metric: MetricDesign, case: Case) -> str | None:
         for one, other in ((edge.src, edge.dst), (edge.dst, edge.src)):
             if one == component.id:
                 near |= set(case.architecture.component(other).capabilities) & {"retrieval", "llm_chat"}
-    if needs and not needs & near:
+    if needs and not needs & near and not metric.is_of_trace:
         return f"{component.id} cannot affect {metric.concern}: it lacks each of {', '.join(sorted(needs))}"
     return None
 
 
 def _validity(metric: MetricDesign, case: Case) -> str | None:
-    if metric.when is None and len(case.points.get(metric.component, [])) > 1 and metric.source != "cost":
+    if (
+        metric.when is None
+        and not metric.is_of_trace
+        and len(case.points.get(metric.component, [])) > 1
+        and metric.source != "cost"
+    ):
         return "it applies to every span of the component, but only some carry its fields"
     return None
 
@@ -309,7 +314,7 @@ def _generic(metric: MetricDesign, case: Case) -> str | None:
 
 def _measurable(metric: MetricDesign, case: Case) -> str | None:
     points = [p for p in case.points.get(metric.component, []) if p.name in metric.spans]
-    if not points and metric.source != "cost":
+    if not points and metric.source != "cost" and not metric.is_of_trace:
         return "the spans that it reads are not emitted"
     known = {f for p in points for f in p.fields} | {
         "input",
@@ -328,7 +333,7 @@ def _matches_code(metric: MetricDesign, case: Case) -> str | None:
     if metric.source == "catalog":
         return None
     component = case.component(metric)
-    if metric.source == "judge" and not any(t.by == "llm" for t in component.tiers):
+    if metric.source == "judge" and not metric.is_of_trace and not any(t.by == "llm" for t in component.tiers):
         return f"{component.id} calls no model"
     if not metric.evidence:
         return "no line of code supports it"
@@ -351,7 +356,7 @@ def _cascade_direction(metric: MetricDesign, case: Case) -> str | None:
 
 
 def _umbrella(metric: MetricDesign, case: Case) -> str | None:
-    if metric.source != "judge" or metric.tier:
+    if metric.source != "judge" or metric.tier or metric.is_of_trace:
         return None
     precise = [m for m in case.of(metric.component) if m.source == "judge" and m.tier]
     if precise and _UMBRELLA.search(metric.name):

@@ -20,6 +20,8 @@ from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
+#: Form of the steps of an agent, which sets no task.
+STEPS_OF_AGENT = re.compile(r"Thought:.*(Action|Observation|Final Answer)|^\s*Begin!", re.S)
 #: Most designed metrics of one component (the five-metric rule of the paper).
 MAX_DESIGNED = 5
 
@@ -53,7 +55,11 @@ def design_judges(
     by_symbol = {p.symbol: p for p in points}
     llm_tiers = [t for t in component.tiers if t.by == "llm"]
     for tier in llm_tiers:
-        mine = [p for p in prompts if p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")]
+        mine = [
+            p
+            for p in prompts
+            if (p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")) and not STEPS_OF_AGENT.search(p.text)
+        ]
         if not mine:
             # A judge that does not know what the model was told can only guess.
             continue
@@ -133,11 +139,11 @@ _DEMANDS = re.compile(
     re.I,
 )
 #: Most that the demands of a prompt add to what its judge is worth.
-_MAX_DEMAND = 2.0
+_MAX_DEMAND = 2.5
 
 
 def demand_of(text: str) -> float:
-    """Return how much a prompt asks for: half the binary logarithm of one plus the number of its demands, at most 2."""
+    """Return how much a prompt asks for: log2(1 + number of its demands) / 2, at most 2.5."""
     count = sum(bool(_DEMANDS.search(part)) for part in re.split(r"\n|(?<=[.!?;])\s", text))
     return min(0.5 * math.log2(1 + count), _MAX_DEMAND)
 
@@ -152,13 +158,17 @@ _ENVELOPE = frozenset(
 _THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|justification|analysis$", re.I)
 
 
+#: Names of functions whose answers ask and name, and state nothing.
+_ASKING = re.compile(r"quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade")
+
+
 def _criteria(judged: _Judged) -> list[_Criterion]:
     tier, prompts, place = judged.tier, judged.prompts, judged.place
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
     keys = sorted(k for k in {k for p in prompts for k in p.output_fields} - _ENVELOPE if not _THOUGHTS.search(k))
     asked = _asked(prompts)
     out: list[_Criterion] = []
-    if evidence:
+    if evidence and not _ASKING.search(tier.symbol.rpartition(".")[2].lower()):
         out.append(
             _Criterion(
                 family="rests_on_" + metric_name(evidence[0]),
@@ -215,26 +225,34 @@ def _asked(prompts: list[Prompt]) -> str:
     return ""
 
 
-def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
-    tier, prompts, inputs = judged.tier, judged.prompts, criterion.inputs
+def rubric_of(criterion: str, inputs: list[str], prompts: list[Prompt]) -> tuple[RubricDraft, dict[str, Any]]:
+    """Return the rubric of a judge, and the claim with it.
+
+    Args:
+        criterion: The question.
+        inputs: Fields that the judge reads.
+        prompts: What the model was told; the judge reads the first.
+    """
     schema = {
         "type": "object",
         "required": ["justification", "score"],
         "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
     }
     steps = [*_told(prompts), *_STEPS]
-    rubric = RubricDraft(criterion.text, steps, inputs, dict(_SCALE), 3, schema)
-    claim: dict[str, Any] = {
-        "form": "judge",
-        "rubric": {
-            "criterion": criterion.text,
-            "scale": dict(_SCALE),
-            "steps": list(steps),
-            "inputs": inputs,
-            "pass_at": 3,
-            "output_schema": schema,
-        },
+    rubric = {
+        "criterion": criterion,
+        "scale": dict(_SCALE),
+        "steps": list(steps),
+        "inputs": inputs,
+        "pass_at": 3,
+        "output_schema": schema,
     }
+    return RubricDraft(criterion, steps, inputs, dict(_SCALE), 3, schema), {"form": "judge", "rubric": rubric}
+
+
+def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
+    tier, prompts, inputs = judged.tier, judged.prompts, criterion.inputs
+    rubric, claim = rubric_of(criterion.text, inputs, prompts)
     evidence = [f"{p.place} prompt{' ' + p.name if p.name else ''} of {p.symbol}" for p in prompts[:4]] or [
         f"{tier.place} {tier.symbol}"
     ]

@@ -118,7 +118,9 @@ class MetricDesign:
         direction_place: Line that says which side is bad; None where the claim says it, or nothing does.
         prompts: Of a judge: the texts that the model is sent.
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
-        demand: Of a judge: how much its prompt asks for, 0 to 2.
+        demand: Of a judge: how much its prompt asks for, 0 to 2.5.
+        is_of_trace: Of a judge: whether it reads the whole trace.
+        tools: Of a judge of a trace: other components whose spans hold what it needs.
         answered: Names of its spans that the program emits already, with all that it needs.
         unanswered: Names of its other spans, with the reason.
         is_of_model: Of a parse: whether a model wrote the text; of a fallback: whether an arm of its step asks a model.
@@ -167,6 +169,8 @@ class MetricDesign:
     prompts: list[CodePlace] = field(default_factory=list)
     evidence_from: list[CodePlace] = field(default_factory=list)
     demand: float = 0.0
+    is_of_trace: bool = False
+    tools: list[str] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     unanswered: dict[str, str] = field(default_factory=dict)
     is_of_model: bool = True
@@ -176,7 +180,7 @@ class MetricDesign:
     @property
     def owners(self) -> list[str]:
         """Components whose spans it reads."""
-        return self.members or [self.component]
+        return [*(self.members or [self.component]), *self.tools]
 
     @property
     def is_answered(self) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from gapwatch.design.architecture.classify import UNSURE
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.tiers import named_routes
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.named_routes import named_routes
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Id of the question for the model call, asked when no library and no address shows it.

@@ -4,9 +4,9 @@ Rule, in this order: metrics that somebody added; then, one after the other, the
 worth is the family's (`_WORTH`: what a user notices and nothing else tells comes first), plus the priority of its
 component, plus one where that fails silently, plus three where the goal speaks of its concern and one where it names
 its component. A judge is worth more where its prompt asks for more. Each metric already taken of the same family takes
-off 1.5 (each judge 0.5, one of the same prompt 3), each of the same component 0.75. What is then worth less than
-`LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are worth less than
-`LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind.
+off 1.5 (each judge 0.5, a second one of a prompt up to 4), each of the same component 0.75, of a judge's the judges.
+What is then worth less than `LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are
+worth less than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind.
 """
 
 from __future__ import annotations
@@ -85,8 +85,6 @@ _OF_OTHER_PARSES = 1.5
 #: Worth of a fallback between ways of which none asks a model.
 _OF_OTHER_ROUTES = 3.0
 _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
-#: Taken off the second judge of a prompt.
-_OF_SAME_PROMPT = 3.0
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
 _OF_ENTRIES = 0.5
@@ -209,7 +207,8 @@ def _chosen(
         judges = sum(m.source == "judge" for m in taken)
         names = {m.name for m in taken}
         read = {_judged(m) for m in taken if m.source == "judge"}
-        prompts = {prompt for _, prompt in read}
+        prompts = {(m.symbols[0], _judged(m)[1]) for m in taken if m.source == "judge"}
+        judged = Counter(m.component for m in taken if m.source == "judge")
         of_kind = {kind: [m.component for m in taken if _kind(m) == kind] for kind in _HANDED_ON}
         fitting = [
             m
@@ -228,8 +227,8 @@ def _chosen(
         left_worth = {
             m.name: worth[m.name]
             - _of_same(m) * families[_kind(m)]
-            - 0.75 * of_component[_owner(m)]
-            - (_OF_SAME_PROMPT if m.source == "judge" and _judged(m)[1] in prompts else 0)
+            - 0.75 * (judged if m.source == "judge" else of_component)[_owner(m)]
+            - (_of_same_prompt(m) if m.source == "judge" and (m.symbols[0], _judged(m)[1]) in prompts else 0)
             for m in fitting
         }
         enough = [m for m in fitting if left_worth[m.name] >= _least(m)]
@@ -280,14 +279,19 @@ def _of_same(metric: MetricDesign) -> float:
     return 0.5 if metric.source == "judge" else 1.5
 
 
+def _of_same_prompt(metric: MetricDesign) -> float:
+    """Return what is taken off the second judge of a prompt: little where the prompt asks for many things."""
+    return 0.5 if metric.demand >= 2 else 4.0
+
+
 def _owner(metric: MetricDesign) -> str:
     """Return what a metric is about; one that components share is about each call by itself."""
     return metric.name if metric.members else metric.component
 
 
-def _judged(metric: MetricDesign) -> tuple[bool, CodePlace | str]:
-    """Return what a judge reads: a prompt is judged once beside evidence and once without, whoever sends it."""
-    return bool(metric.evidence_from), metric.prompts[0] if metric.prompts else metric.name
+def _judged(metric: MetricDesign) -> tuple[tuple[CodePlace, ...], CodePlace | str]:
+    """Return what a judge reads: a prompt is judged once beside each evidence and once without, whoever sends it."""
+    return tuple(metric.evidence_from), metric.prompts[0] if metric.prompts else metric.name
 
 
 def _kind(metric: MetricDesign) -> str:

@@ -107,7 +107,7 @@ def _component(c: ComponentDraft) -> dict[str, Any]:
 def _metric(m: MetricDesign, exported: set[str]) -> dict[str, Any]:
     out: dict[str, Any] = {
         "name": m.name,
-        "component": m.group or m.component,
+        **({"scope": "trace"} if m.is_of_trace else {"component": m.group or m.component}),
         "purpose": m.purpose,
         "concern": m.concern,
         "claim": m.claim,

@@ -259,12 +259,15 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
     """Say why a metric is no judge of a model's words, or None."""
     if metric.source != "judge":
         return None
-    if not metric.prompts:
+    if not metric.prompts and not (metric.is_of_trace and metric.evidence_from):
         return "it names no prompt that a model is sent"
     known = [p.place for found in view.prompts.values() for p in found]
     for place in metric.prompts:
         if not any(k.path == place.path and k.line - 1 <= place.line <= max(k.end, k.line) for k in known):
             return f"the text at {place} is sent to no model"
+    if metric.is_of_trace:
+        # Its evidence is made of the calls that fetch it.
+        return None
     outputs = {output_of(view.code, symbol) for symbol in metric.symbols}
     if outputs == {Output.SELDOM}:
         return "most answers of the function hold no word of the model"

@@ -1,0 +1,311 @@
+"""Drafts judges that read a whole trace: whether an agent keeps to its prompt and to what its tools gave."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.component_names import snake
+from gapwatch.design.architecture.held_functions import AGENT
+from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.reply_flow import Output, output_of
+from gapwatch.design.metrics.catalog import metric_name
+from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, demand_of, rubric_of
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
+from gapwatch.design.source.ir import call_line, is_call, keywords_of, line_of, pairs_in
+from gapwatch.design.source.program import last_name
+from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
+
+#: Capabilities that find what an answer can rest on, and those that do so where a framework runs them as a tool.
+_FINDS = frozenset({"retrieval", "rerank", "web_search"})
+_OF_TOOLS = _FINDS | {"http", "saas", "tool", "db_read", "db_execute"}
+#: Calls of libraries that make a tool or an engine of a search.
+_SEARCHES = re.compile(
+    r"^(as_(retriever|query_engine|chat_engine)|create_retriever_tool|(QueryEngine|Retriever)Tool|\w+QueryEngine"
+    r"|create_retrieval_chain|\w*RetrievalQA\w*|\w*RetrievalChain|ContextChatEngine|CondensePlusContextChatEngine)$"
+)
+_LIBRARIES = re.compile(r"^(llama_index|langchain|haystack|llama_cloud|txtai)")
+#: Parts of a chain that give the next one several values.
+_PARALLEL = frozenset({"assign", "RunnableParallel", "RunnableMap"})
+#: Most calls from an agent to what its tools ask.
+_MAX_HOPS = 6
+#: Most lines of evidence that a judge names.
+_MOST = 4
+#: Least that a prompt asks for, where a whole trace is read for it.
+_LEAST_DEMAND = 1.0
+#: Demand of a prompt to state nothing but what was found.
+_GROUNDED = 1.0
+#: Names of tools that read, where a framework runs them.
+_READS = re.compile(
+    r"(^|_)(get|read|fetch|list|search|find|load|query|look|lookup|browse|crawl|scrape|open|check|retrieve|view|extract)(_|$)"
+    r"|search|retriev|tool$"
+)
+_WRITES = re.compile(r"^(mark|send|write|create|delete|update|post|set|add|save|remove|put|upload|insert|push)(_|$)")
+#: Calls of libraries that make a chain of a search and an answer, and names of what searches.
+_ANSWERS = re.compile(
+    r"^(create_retrieval_chain|\w*RetrievalQA\w*|\w*RetrievalChain|as_(query|chat)_engine|\w+QueryEngine"
+    r"|ContextChatEngine|CondensePlusContextChatEngine)$"
+)
+_RETRIEVER = re.compile(r"(^|[._])retriever\d?$|as_retriever$")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A line that gets what an answer can rest on.
+
+    Attributes:
+        symbol: Its function.
+        place: The line.
+        what: Its capability, or the call.
+    """
+
+    symbol: str
+    place: CodePlace
+    what: str
+
+
+@dataclass(frozen=True)
+class _Agent:
+    """An agent.
+
+    Attributes:
+        symbol: Its function, or the module that makes it.
+        place: Line of its loop, or of the call that makes it.
+        is_made: Whether it is only made there.
+    """
+
+    symbol: str
+    place: CodePlace
+    is_made: bool = False
+
+
+class TraceJudges:
+    """Judges of the agents of a pipeline.
+
+    Args:
+        architecture: The components.
+        prompts: Prompts by component.
+        points: Spans that can be emitted.
+        code: The analysed code.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        prompts: dict[str, list[Prompt]],
+        points: list[IntegrationPoint],
+        code: ClaimedCode,
+    ) -> None:
+        self._architecture = architecture
+        self._prompts = prompts
+        self._points = points
+        self._code = code
+
+    def of(self, component: ComponentDraft) -> list[MetricDesign]:
+        """Return the judges of the first agent of a component that has tools or a prompt."""
+        prompts = [p for p in self._prompts[component.id] if not STEPS_OF_AGENT.search(p.text)]
+        for agent in self._agents(component):
+            mine = [
+                p for p in prompts if p.symbol == agent.symbol or p.symbol.startswith(f"{agent.symbol}.")
+            ] or prompts
+            if not mine or (agent.is_made and mine[0].place in self._of_loops):
+                continue
+            found = self._found(agent.symbol)
+            output, subject = output_of(self._code, agent.symbol), self._code.subject(agent.symbol)
+            out = []
+            # What an agent gives as an object of the code's own states nothing.
+            is_said = output not in (Output.NOTHING, Output.SELDOM) or subject is None or not subject.returned
+            if found and is_said:
+                out.append(self._grounded(component, agent, mine, found))
+            is_hidden = output in (Output.NOTHING, Output.SELDOM, Output.UNKNOWN)
+            if is_hidden and demand_of(mine[0].text) >= _LEAST_DEMAND:
+                out.append(self._obedient(component, agent, mine, found))
+            if out:
+                return out
+        return self._of_chains(component, prompts)
+
+    def _of_chains(self, component: ComponentDraft, prompts: list[Prompt]) -> list[MetricDesign]:
+        """Return the judge of the chains that put a search before an answer; none where an agent runs them."""
+        found = []
+        for subject in filter(None, map(self._code.subject, component.symbols)):
+            mine = [p.place for p in prompts if p.symbol == subject.symbol]
+            is_of_agent = subject.symbol in self._below_loops or not self._of_loops.isdisjoint(mine)
+            if not is_of_agent and (searched := _chain(subject)) is not None:
+                found.append(searched)
+        if not found:
+            return []
+        return [self._grounded(component, _Agent(found[0].symbol, found[0].place), [], found, "passages")]
+
+    # -- agents ------------------------------------------------------------------------------------------------
+
+    def _agents(self, component: ComponentDraft) -> list[_Agent]:
+        out = [_Agent(loop.symbol, CodePlace(loop.path, loop.line)) for loop in component.loops]
+        for symbol in component.symbols:
+            subject = self._code.subject(symbol)
+            for call in subject.calls if subject is not None and not out else ():
+                reach = subject.reach(call) if subject is not None else None
+                is_maker = bool(AGENT.search(last_name(call))) or (reach is not None and "Agent" in reach.dotted)
+                if subject is not None and reach is not None and reach.capability == "framework" and is_maker:
+                    out.append(_Agent(symbol, CodePlace(subject.program.path(subject.info), call_line(call)), True))
+        return out
+
+    @cached_property
+    def _of_loops(self) -> set[CodePlace]:
+        """Prompts of agents whose run is known."""
+        return {p.place for c in self._architecture.components if c.loops for p in self._prompts[c.id]}
+
+    @cached_property
+    def _below_loops(self) -> set[str]:
+        """Functions that search for an agent whose run is known."""
+        loops = [loop.symbol for c in self._architecture.components for loop in c.loops]
+        return {found.symbol for symbol in loops for found in self._found(symbol)}
+
+    def _found(self, symbol: str) -> list[_Found]:
+        """Return the lines below an agent that get what an answer can rest on."""
+        callees = self._code.material.sites.callees
+        seen: dict[str, bool] = {symbol: False}
+        frontier = [symbol]
+        subject = self._code.subject(symbol)
+        # Tools of a library stand in the code of the module.
+        module = subject.program.functions[subject.program.bodies[subject.info.module]].symbol if subject else symbol
+        out = {found.place: found for found in self._finds(module, False)}
+        for _ in range(_MAX_HOPS):
+            below: dict[str, bool] = {}
+            for src in frontier:
+                for found in self._finds(src, seen[src]):
+                    out.setdefault(found.place, found)
+                for edge in callees.get(src, ()):
+                    below[edge.dst] = below.get(edge.dst, False) or seen[src] or edge.kind == "framework"
+            frontier = sorted(s for s, is_tool in below.items() if s not in seen or (is_tool and not seen[s]))
+            seen |= {s: below[s] for s in frontier}
+        return list(out.values())
+
+    def _finds(self, symbol: str, is_tool: bool) -> list[_Found]:
+        name = snake(symbol.rpartition(".")[2])
+        wanted = _OF_TOOLS if is_tool and _READS.search(name) and not _WRITES.search(name) else _FINDS
+        out = [_Found(symbol, u.place, u.capability) for u in self._uses.get(symbol, ()) if u.capability in wanted]
+        subject = self._code.subject(symbol)
+        return out + (list(_searches(subject)) if subject is not None else [])
+
+    @cached_property
+    def _uses(self) -> dict[str, list[LibraryUse]]:
+        out: dict[str, list[LibraryUse]] = {}
+        for component in self._architecture.components:
+            for use in component.uses:
+                out.setdefault(use.symbol, []).append(use)
+        return out
+
+    # -- judges ------------------------------------------------------------------------------------------------
+
+    def _grounded(
+        self,
+        component: ComponentDraft,
+        agent: _Agent,
+        prompts: list[Prompt],
+        found: list[_Found],
+        what: str = "tools",
+    ) -> MetricDesign:
+        where = ", ".join(str(f.place) for f in found[:_MOST])
+        criterion = (
+            f"Is every statement, number and name in the last answer of `{agent.symbol}` supported by what its "
+            f"{'searches' if what == 'passages' else 'tools and searches'} gave in this trace ({where}), or by what it "
+            f"was asked and told, and is none of them invented?"
+        )
+        made = self._made(component, agent, prompts, found, criterion, f"rests_on_its_{what}")
+        made.concern, made.purpose = "groundedness", "finds statements that no tool and no search gave"
+        made.evidence_from = [f.place for f in found[:_MOST]]
+        made.demand = max(made.demand, _GROUNDED)
+        return made
+
+    def _obedient(
+        self, component: ComponentDraft, agent: _Agent, prompts: list[Prompt], found: list[_Found]
+    ) -> MetricDesign:
+        criterion = (
+            f"Does the agent of `{agent.symbol}`, in its calls of tools and in its last answer, do what it is told at "
+            f"{prompts[0].place}, all of it and nothing else?"
+        )
+        made = self._made(component, agent, prompts, found, criterion, "keeps_to_its_prompt")
+        made.purpose = f"finds runs that do not do what {prompts[0].place} asks"
+        return made
+
+    def _made(
+        self,
+        component: ComponentDraft,
+        agent: _Agent,
+        prompts: list[Prompt],
+        found: list[_Found],
+        criterion: str,
+        family: str,
+    ) -> MetricDesign:
+        rubric, claim = rubric_of(criterion, ["trace.transcript"], prompts)
+        own = [p for p in self._points if p.component == component.id and p.symbol == agent.symbol]
+        symbols = {f.symbol for f in found}
+        tools = [p for p in self._points if p.symbol in symbols and p not in own]
+        is_counted = any(p.component == component.id for p in self._points)
+        evidence = [f"{agent.place} agent of {agent.symbol}"]
+        evidence += [f"{p.place} prompt{' ' + p.name if p.name else ''} of {p.symbol}" for p in prompts[:2]]
+        evidence += [f"{f.place} {f.what} in {f.symbol}" for f in found[:_MOST]]
+        return MetricDesign(
+            name=metric_name(f"{component.id}_{family}"),
+            component=component.id,
+            source="judge",
+            family=family,
+            purpose="",
+            concern="quality",
+            claim=claim,
+            evidence=evidence,
+            symbols=[agent.symbol],
+            places=[agent.place],
+            pattern="calls_llm",
+            spans=sorted({p.name for p in (*own, *tools)}),
+            fields=["input", "output"],
+            when={"field": f"trace.count({component.id})", "range": {"min": 1}} if is_counted else None,
+            valid_when="the spans of the trace hold what tools were asked, what they gave, and the last answer",
+            better="lower",
+            direction_evidence=BY_THE_CLAIM,
+            severity="ticket",
+            action="read the judge's justifications beside the trace; compare by model and release",
+            targets=["in_process", "dashboard", "alert"],
+            rubric=rubric,
+            prompts=[p.place for p in prompts[:_MOST]],
+            questions=["q-pipeline-judge-model"],
+            is_exported=False,
+            demand=max((demand_of(p.text) for p in prompts), default=0.0),
+            is_of_trace=True,
+            tools=sorted({p.component for p in tools} - {component.id}),
+        )
+
+
+def _chain(subject: Subject) -> _Found | None:
+    """Return the line at which a function puts a search before an answer: by a library, or in a chain with `|`."""
+    path = subject.program.path(subject.info)
+    for call in subject.calls:
+        names = subject.sites.names_outside(subject.symbol, call)
+        if any(_LIBRARIES.search(n) and any(map(_ANSWERS.search, n.split("."))) for n in names):
+            return _Found(subject.symbol, CodePlace(path, call_line(call)), last_name(call))
+    every = [(s, e) for s in subject.statements for own in own_expressions(s) for e in walk(own)]
+    if any(e[0] == "o" and e[1] == "|" for _, e in every):
+        for s, e in every:
+            given = [v for _, v in pairs_in(e)] if e[0] == "d" else []
+            given += [v for _, v in keywords_of(e)] if is_call(e) and last_name(e) in _PARALLEL else []
+            if any(_RETRIEVER.search(n) for v in given for n in names_in(v)):
+                return _Found(subject.symbol, CodePlace(path, line_of(s)), "search of a chain")
+    return None
+
+
+def _searches(subject: Subject) -> list[_Found]:
+    out = []
+    for call in subject.calls:
+        names = subject.sites.names_outside(subject.symbol, call)
+        searched = [n for n in names if _LIBRARIES.search(n) and any(map(_SEARCHES.search, n.split(".")))]
+        if searched:
+            place = CodePlace(subject.program.path(subject.info), call_line(call))
+            out.append(_Found(subject.symbol, place, last_name(call)))
+    return out

@@ -1,0 +1,148 @@
+"""Judges of whole traces: answers that rest on what was found, and agents that keep to their prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from gapwatch.scorers.loading.load import parse_portfolio
+from tests.design.source_tree import write_tree
+
+_TASK = "Answer from the pages that you have read. Never invent a price. Do not name other shops. Keep it short."
+
+
+def _design(root: Path, code: str, judge: str | None = None) -> Design:
+    return run_design(scan_repository(write_tree(root, {"app.py": code})), judge_model=judge)
+
+
+def _of_traces(made: Design) -> dict[str, MetricDesign]:
+    every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+    return {m.family: m for m in every if m.is_of_trace}
+
+
+_AGENT = '''\
+import chromadb
+from fastapi import FastAPI
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+
+app = FastAPI()
+pages = chromadb.PersistentClient("pages").get_collection("pages")
+TASK = "{task}"
+
+
+@tool
+def search_pages(question: str) -> str:
+    """Search the pages of the shop."""
+    return {found}
+
+
+agent = create_agent("openai:m", tools=[search_pages], system_prompt=TASK)
+
+
+@app.post("/ask")
+def ask(question: str):
+    return agent.invoke({{"messages": [question]}})["messages"][-1].content
+'''
+
+
+def test_the_answer_of_an_agent_rests_on_what_its_tools_gave(tmp_path: Path) -> None:
+    code = _AGENT.format(task=_TASK, found='"".join(pages.query(query_texts=[question])["documents"][0])')
+    made = _of_traces(_design(tmp_path, code))["rests_on_its_tools"]
+
+    assert made.concern == "groundedness" and made.claim["rubric"]["inputs"] == ["trace.transcript"]
+    assert [str(p) for p in made.evidence_from] == ["app.py:14"]
+    assert _TASK in made.claim["rubric"]["steps"][0]
+    assert made.when == {"field": f"trace.count({made.component})", "range": {"min": 1}}
+
+
+def test_an_agent_whose_tools_find_nothing_states_nothing_of_them(tmp_path: Path) -> None:
+    assert "rests_on_its_tools" not in _of_traces(_design(tmp_path, _AGENT.format(task=_TASK, found="str(1 + 1)")))
+
+
+_CHAIN = """\
+from fastapi import FastAPI
+from langchain_chroma import Chroma
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langchain_openai import ChatOpenAI
+
+app = FastAPI()
+llm = ChatOpenAI(model="m")
+TASK = "Answer the question. Take nothing but the context: {{context}} Question: {{question}}"
+
+
+@app.post("/ask")
+def ask(question: str):
+    retriever = Chroma("pages").as_retriever()
+    prompt = ChatPromptTemplate.from_template(TASK)
+    chain = {chain} | prompt | llm | StrOutputParser()
+    return chain.invoke(question)
+"""
+CHAINS: dict[str, tuple[str, bool]] = {
+    "a dictionary": ('{"context": retriever, "question": RunnablePassthrough()}', True),
+    "a dictionary with a formatter": ('{"context": retriever | str, "question": RunnablePassthrough()}', True),
+    "assigned": ("RunnablePassthrough.assign(context=retriever)", True),
+    "no search": ('{"context": RunnablePassthrough(), "question": RunnablePassthrough()}', False),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_answer_of_a_chain_rests_on_what_its_search_gave(name: str, tmp_path: Path) -> None:
+    chain, is_judged = CHAINS[name]
+    found = _of_traces(_design(tmp_path, _CHAIN.replace("{chain}", chain).replace("{{", "{").replace("}}", "}")))
+
+    assert ("rests_on_its_passages" in found) == is_judged
+
+
+_OWN = """\
+import anthropic
+from fastapi import FastAPI
+
+app = FastAPI()
+client = anthropic.Anthropic()
+TASK = "{task}"
+
+
+def run(name, given):
+    return open(given["path"]).read()
+
+
+@app.post("/work")
+def work(question: str):
+    messages = [{{"role": "user", "content": question}}]
+    for _ in range(9):
+        reply = client.messages.create(model="m", max_tokens=900, system=TASK, tools=[], messages=messages)
+        if reply.stop_reason != "tool_use":
+            break
+        for block in reply.content:
+            if block.type == "tool_use":
+                messages.append({{"role": "user", "content": run(block.name, block.input)}})
+    return {given}
+"""
+
+
+@pytest.mark.parametrize(("given", "is_judged"), [("{{'done': True}}", True), ("reply.content", False)])
+def test_an_agent_that_gives_no_text_is_judged_by_its_trace(given: str, is_judged: bool, tmp_path: Path) -> None:
+    code = _OWN.replace("{given}", given).replace("{task}", _TASK).replace("{{", "{").replace("}}", "}")
+    found = _of_traces(_design(tmp_path, code))
+
+    assert ("keeps_to_its_prompt" in found) == is_judged
+    assert "rests_on_its_tools" not in found
+
+
+def test_the_portfolio_with_a_judge_of_traces_can_be_loaded(tmp_path: Path) -> None:
+    code = _AGENT.format(task=_TASK, found='"".join(pages.query(query_texts=[question])["documents"][0])')
+    made = _design(tmp_path, code, judge="openai/gpt-4.1-mini")
+    data: dict[str, Any] = portfolio_data(made)
+    portfolio = parse_portfolio(portfolio_yaml(data, made))
+
+    (judge,) = (m for m in portfolio.metrics if m.name.endswith("rests_on_its_tools"))
+    assert judge.is_trace and judge.component is None
