@@ -31,6 +31,13 @@ from tests.depth import examples
 from tests.design.source_tree import write_tree
 from tests.paths import ROOT
 
+_ANSWER = """
+from openai import OpenAI
+client = OpenAI()
+def answer(q):
+    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": q}])
+"""
+
 
 def test_a_link_out_of_the_root_is_reported_and_not_followed(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "repo", {"a.py": "x = 1\n"})
@@ -61,14 +68,17 @@ def test_a_pipe_does_not_hold_up_the_scan(tmp_path: Path) -> None:
     assert scan_repository(tmp_path).skipped[0].reason == "not a regular file"
 
 
-def test_pipes_in_the_place_of_files_that_are_read_hold_up_nothing(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"a.py": "x = 1\n", "b/c.py": "import yaml\nP = yaml.safe_load(open('p.yaml'))\n"})
+def test_pipes_and_links_to_themselves_in_the_place_of_files_hold_up_nothing(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a.py": _ANSWER, "b/c.py": "import yaml\nP = yaml.safe_load(open('p.yaml'))\n"})
     for name in (".gitignore", "pyproject.toml", ".env", "b/.gitignore", "b/p.yaml", "b/x.py"):
         os.mkfifo(tmp_path / name)
+    (tmp_path / "b/loop.py").symlink_to("loop.py")
 
     design = run_design(scan_repository(tmp_path))
 
-    assert ([f.path for f in design.readings], [s.path for s in design.skipped]) == (["a.py", "b/c.py"], ["b/x.py"])
+    assert [f.path for f in design.readings] == ["a.py", "b/c.py"]
+    assert [s.path for s in design.skipped] == ["b/loop.py", "b/x.py"]
+    assert "span_recording" in report_markdown(design_document(design))
 
 
 def test_a_folder_deeper_than_a_path_may_be_long_is_reported(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
     }
     start: dict[str, str | int | None] = {"request_outcome": "answered"}
     serve = PlannedSpan("c", "serve", "chain", "serving.py", "serve", MarkedFunction("serve", 9), start=start)
-    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [*made.planned, serve]).text)
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [*made.planned, serve], []).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
     found = run_patched(PROGRAM + "import serving\n", tmp_path)
 

@@ -145,7 +145,7 @@ def test_what_cannot_be_written_is_told_with_its_place(source: str, line: int, r
     write_tree(tmp_path, {"app.py": source})
     action = "text" if "loads" in source else "add"
     function = MarkedFunction("f", 1, [SpanMark(line, action, "swallowed_errors")])
-    made = make_patch(tmp_path, [PlannedSpan("c", "f", "chain", "app.py", "app.f", function)])
+    made = make_patch(tmp_path, [PlannedSpan("c", "f", "chain", "app.py", "app.f", function)], ["app.py"])
 
     assert [why for _, why in made.left_out if reason in why], made.left_out
 
@@ -164,7 +164,7 @@ def test_generators_and_coroutines_are_recorded_whole(tmp_path: Path) -> None:
         for name in ("give", "give_async")
     ]
     plans.append(PlannedSpan("c", "wait", "chain", "app.py", "wait", MarkedFunction("wait", 1)))
-    (tmp_path / "p.patch").write_text(make_patch(tmp_path, plans).text)
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, plans, ["app.py"]).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
 
     found = run_patched(
@@ -191,7 +191,7 @@ def test_a_module_with_the_name_of_its_package_is_not_taken_for_the_package(tmp_
     }
     write_tree(tmp_path, files)
     plan = PlannedSpan("c", "ask", "chain", "src/agents/one.py", "agents.one.ask", MarkedFunction("ask", 4))
-    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [plan]).text)
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [plan], files).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
 
     found = run_patched("import sys\nsys.path.insert(0, 'src')\nfrom agents import ask\nassert ask(1) == 1\n", tmp_path)
@@ -201,13 +201,11 @@ def test_a_module_with_the_name_of_its_package_is_not_taken_for_the_package(tmp_
 
 
 def test_a_file_that_imports_nothing_gets_the_import_by_which_others_import_it(tmp_path: Path) -> None:
-    write_tree(
-        tmp_path,
-        {"src/web/llm/one.py": "def ask(q):\n    return q\n", "src/web/main.py": "from web.llm.one import ask\n"},
-    )
+    files = {"src/web/llm/one.py": "def ask(q):\n    return q\n", "src/web/main.py": "from web.llm.one import ask\n"}
+    write_tree(tmp_path, files)
     plan = PlannedSpan("c", "ask", "chain", "src/web/llm/one.py", "web.llm.one.ask", MarkedFunction("ask", 1))
 
-    assert "+from web import span_recording" in make_patch(tmp_path, [plan]).text
+    assert "+from web import span_recording" in make_patch(tmp_path, [plan], files).text
 
 
 def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhausted(tmp_path: Path) -> None:

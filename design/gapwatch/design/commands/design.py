@@ -220,7 +220,7 @@ def portfolio_command(
     if patch_folder is not None:
         from gapwatch.design.emission.patch import patch_program
 
-        told = patch_program(made.root, made.planned, patch_folder)
+        told = patch_program(made.root, made.planned, [r.path for r in made.readings], patch_folder)
         if not quiet:
             click.echo(told, err=True)
     if as_json:

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
@@ -58,14 +59,15 @@ class ProgramPatch:
     text: str = ""
 
 
-def make_patch(root: Path, planned: Sequence[PlannedSpan]) -> ProgramPatch:
+def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str]) -> ProgramPatch:
     """Return the patch of a program.
 
     Args:
         root: The repository.
         planned: Spans to emit.
+        paths: All files of the program, relative to it: how they import each other says how they find the helper.
     """
-    made = ProgramPatch()
+    made, imported = ProgramPatch(), _Imported(root, paths)
     by_path: dict[str, list[PlannedSpan]] = defaultdict(list)
     for span in planned:
         by_path[span.path].append(span)
@@ -82,7 +84,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan]) -> ProgramPatch:
         inserted = found.insertions()
         if not inserted:
             continue
-        helper, statement = _helper_of(root, path, tree)
+        helper, statement = _helper_of(root, path, tree, imported)
         inserted.append(Insertion(path, _first_line(tree), statement, HELPER))
         after = _with_lines(lines, inserted)
         try:
@@ -103,18 +105,19 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan]) -> ProgramPatch:
     return made
 
 
-def patch_program(root: Path, planned: Sequence[PlannedSpan], folder: Path) -> str:
+def patch_program(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str], folder: Path) -> str:
     """Write the patch of a program as `instrument.patch`; return what was done, in words.
 
     Args:
         root: The repository.
         planned: Spans to emit.
+        paths: All files of the program, relative to it.
         folder: Folder of the patch, created if missing.
 
     Raises:
         JobError: The folder cannot be written.
     """
-    patch, path = make_patch(root, planned), folder / "instrument.patch"
+    patch, path = make_patch(root, planned, paths), folder / "instrument.patch"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_bytes(patch.text.encode("utf-8"))
@@ -256,13 +259,14 @@ def _first_line(tree: ast.Module) -> int:
     return 1
 
 
-def _helper_of(root: Path, path: str, tree: ast.Module) -> tuple[str, str]:
+def _helper_of(root: Path, path: str, tree: ast.Module, imported: _Imported) -> tuple[str, str]:
     """Return where the helper must lie for a file, and the statement that imports it in the style of the file.
 
     Args:
         root: The repository.
         path: The file.
         tree: Its syntax.
+        imported: What the files of the repository import.
     """
     folder = Path(path).parent
     for node in ast.walk(tree):
@@ -278,15 +282,15 @@ def _helper_of(root: Path, path: str, tree: ast.Module) -> tuple[str, str]:
                 return (where / f"{HELPER}.py").as_posix(), f"from {first} import {HELPER}"
             if (root / base / f"{first}.py").is_file() and base == folder and dotted == first:
                 return (base / f"{HELPER}.py").as_posix(), f"import {HELPER}"
-    return _helper_by_importers(root, path)
+    return _helper_by_importers(root, path, imported)
 
 
-def _helper_by_importers(root: Path, path: str) -> tuple[str, str]:
+def _helper_by_importers(root: Path, path: str, imported: _Imported) -> tuple[str, str]:
     """Return the helper of a file that imports nothing of its own program, by the way in which others import it."""
     folder, stem = Path(path).parent, Path(path).stem
-    parts, imported = Path(path).with_suffix("").parts, _imported(root)
+    parts = Path(path).with_suffix("").parts
     for position in range(len(parts) - 1):
-        if ".".join(parts[position:]) in imported:
+        if ".".join(parts[position:]) in imported.names:
             where = Path(*parts[: position + 1])
             return (where / f"{HELPER}.py").as_posix(), f"from {parts[position]} import {HELPER}"
     if (root / folder / "__init__.py").exists():
@@ -308,15 +312,21 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _imported(root: Path) -> set[str]:
-    """Return the dotted names that the files of a repository import absolutely."""
-    found: set[str] = set()
-    for other in root.rglob("*.py"):
-        for line in _IMPORT.finditer(other.read_text(encoding="utf-8", errors="replace")):
-            module, names = line[1] or line[3], line[2] or ""
-            found.add(module)
-            found.update(f"{module}.{name.strip()}" for name in names.split(",") if name.strip().isidentifier())
-    return found
+class _Imported:
+    """The dotted names that the files of a repository import absolutely, read when they are first asked for."""
+
+    def __init__(self, root: Path, paths: Iterable[str]) -> None:
+        self._root, self._paths = root, paths
+
+    @cached_property
+    def names(self) -> set[str]:
+        found: set[str] = set()
+        for path in self._paths:
+            for line in _IMPORT.finditer(_text(self._root / path)):
+                module, names = line[1] or line[3], line[2] or ""
+                found.add(module)
+                found.update(f"{module}.{name.strip()}" for name in names.split(",") if name.strip().isidentifier())
+        return found
 
 
 def _absolute_imports(tree: ast.Module) -> Iterator[str]:

@@ -102,7 +102,7 @@ def points_section(design: Design) -> Iterator[Block]:
 
 def _code(design: Design) -> Iterator[Block]:
     """Yield the lines that emit the spans with plain OpenTelemetry, and what they cannot know."""
-    patch = make_patch(design.root, design.planned)
+    patch = make_patch(design.root, design.planned, [r.path for r in design.readings])
     rows: list[tuple[Inline | Words, ...]] = [
         (Code(f"{i.path}:{i.line}"), Code(i.text.strip())) for i in patch.insertions[:_MOST_LINES]
     ]
