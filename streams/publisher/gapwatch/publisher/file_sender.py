@@ -94,7 +94,7 @@ class FileSender(TraceSender):
                 self._write(b"".join(item.data + b"\n" for item in items))
             except OSError as error:
                 why = "no process reads this named pipe" if _is_without_reader(error) else error.strerror
-                self._outage.failed(
+                self._report_failure(
                     f"{self._path} cannot be written: {why}; traces wait in the buffer, the publisher tries again"
                 )
                 for item in reversed(items):

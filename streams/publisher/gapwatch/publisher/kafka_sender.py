@@ -134,7 +134,7 @@ class KafkaSender(TraceSender):
                 await producer.stop()
                 is_away = isinstance(error, self._errors.KafkaConnectionError)
                 why = "no broker accepts a connection" if is_away else error
-                self._outage.failed(
+                self._report_failure(
                     f"cannot reach Kafka at {self._settings.brokers}: {why}; traces wait in the buffer, "
                     "the publisher tries again"
                 )
@@ -183,7 +183,7 @@ class KafkaSender(TraceSender):
             )
             self._settle(item, "too_large")
         elif isinstance(error, errors.KafkaError) and error.retriable:
-            outage.failed(
+            self._report_failure(
                 f"topic {self._topic!r} at {self._settings.brokers} does not take traces: {error!r}; "
                 "the publisher tries again"
             )

@@ -24,15 +24,19 @@ class OutageLog:
         """True from the line that reports an outage until the line that reports its end."""
         return self._is_told
 
-    def failed(self, text: str) -> None:
+    def failed(self, text: str, since: float) -> None:
         """Report an attempt that failed; the first one of an outage is logged, with the text.
 
-        If the outage before began less than `QUIET_SECONDS` ago, a later attempt is logged, so that a connection that
-        comes and goes does not fill the log.
+        An attempt at a broker that hangs fails up to 40 s after the outage began. If the outage before began less than
+        `QUIET_SECONDS` ago, a later attempt is logged, so that a connection that comes and goes does not fill the log.
+
+        Args:
+            text: What failed, and what happens next.
+            since: Time of `time.monotonic` since when nothing worked.
         """
         now = time.monotonic()
         if self._since is None:
-            self._since = now
+            self._since = since
         if not self._is_told and self._is_due("outage", now):
             self._is_told = True
             log.warning("%s", text)

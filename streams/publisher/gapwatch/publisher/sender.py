@@ -190,8 +190,12 @@ class TraceSender:
     def _is_stalled(self) -> bool:
         return self._pending > 0 and time.monotonic() - self._moved_at > STALL_SECONDS and not self._outage.is_told
 
+    def _report_failure(self, text: str) -> None:
+        """Report an attempt that failed; the outage counts from when a trace waited and none left the buffer."""
+        self._outage.failed(text, self._moved_at if self._pending else time.monotonic())
+
     def _report_stall(self) -> None:
-        self._outage.failed(
+        self._report_failure(
             f"{self._target}: none of the {self._pending} traces that wait was acknowledged for {STALL_SECONDS:.0f} s; "
             "the publisher keeps trying"
         )
@@ -266,7 +270,7 @@ class TraceSender:
             try:
                 self._work()
             except BaseException as error:  # a defect; ending here would end the monitoring of this pipeline for good
-                self._outage.failed(f"the publisher failed and starts again: {error!r}")
+                self._report_failure(f"the publisher failed and starts again: {error!r}")
             with self._lock:
                 self._is_idle = False
                 self._waiting.extendleft(reversed(self._in_work))

@@ -78,7 +78,7 @@ def test_requests_wait_for_what_people_can_mend(tmp_path: Path, refusal: str, ca
             return REFUSED[refusal]
         return verdict(body, "Good")
 
-    with served(answer) as server, caplog.at_level(logging.WARNING):
+    with served(answer) as server, caplog.at_level(logging.INFO):
         result = judged(path, portfolio, server.base_url)
 
     assert (result.closed, result.left, result.errors) == (60, 0, {})
@@ -89,7 +89,7 @@ def test_requests_wait_for_what_people_can_mend(tmp_path: Path, refusal: str, ca
     assert (
         f"provider openai, key OUTAGE_KEY{', model openai/gpt-4.1-mini' * (refusal in ('403', '404'))}" in caplog.text
     )
-    assert kind in caplog.text and "answers again" in caplog.text
+    assert kind in caplog.text and "answers again, after 0 s" in caplog.text
     assert KEY not in caplog.text
 
 

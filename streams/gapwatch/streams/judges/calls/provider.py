@@ -212,8 +212,7 @@ class Provider:
             if mine is not None and mine in trials:
                 mine.abandoned()
             return
-        if self.breaker.succeeded():
-            log.warning("%s answers again", self._name)
+        _end_outage(self._name, self.breaker)
         if failure is not None and kind in OF_THE_MODEL:
             if mine is None:
                 mine = Breaker(1, self.settings.breaker_seconds, self._time)
@@ -221,8 +220,8 @@ class Provider:
             if mine.failed(mine in trials, failure, at_once=True):
                 words = _outage_words(f"{self._name}, model {model}", mine)
                 log.warning("%s; requests wait, and one at a time is tried", words)
-        elif mine is not None and mine.succeeded():
-            log.warning("%s, model %s answers again", self._name, model)
+        elif mine is not None:
+            _end_outage(f"{self._name}, model {model}", mine)
 
     async def _wait_turn(self, call: ChatCall, price: CallPrice) -> None:
         settings = self.settings
@@ -294,6 +293,13 @@ class Provider:
         seconds = round(perf_counter() - started, 6)
         paid.append(PaidCall(call.model, kind, tokens_in or 0, tokens_out or 0, usd, seconds))
         return reply, failure
+
+
+def _end_outage(where: str, breaker: Breaker) -> None:
+    """Tell the breaker that an answer came; if that ends an outage, log it with its length."""
+    seconds = breaker.open_seconds
+    if breaker.succeeded():
+        log.info("%s answers again, after %.0f s", where, seconds)
 
 
 def _outage_words(where: str, breaker: Breaker) -> str:
