@@ -174,8 +174,8 @@ class Soak:
         """Wait until more is stored than at first, and say how long it took.
 
         Args:
-            since: Begin of the fault, seconds since the epoch. `blind` in the journal are the seconds between the last
-                commit before it and the first one after it, by the store.
+            since: Begin of the fault, seconds since the epoch. `blind` in the journal is the longest time between two
+                commits of traces since then, in seconds, by the store.
         """
         began = time.monotonic()
         while (before := self.stored()) < 0 and time.monotonic() - began < 120:
@@ -183,10 +183,11 @@ class Soak:
         while self.stored() <= before and time.monotonic() - began < 120:
             time.sleep(0.5)
         seconds = round(time.monotonic() - began, 1)
-        around = (
-            "min(epoch(kept_at)) FILTER (epoch(kept_at) >= {0}) - max(epoch(kept_at)) FILTER (epoch(kept_at) < {0})"
-        )
-        found = self.asked("history", f"SELECT {around.format(since)} AS blind FROM offsets WHERE records > 0")
+        pause = "epoch(kept_at) - lag(epoch(kept_at)) OVER (ORDER BY kept_at)"
+        found = self.asked(
+            "history", f"SELECT max(pause) AS blind FROM (SELECT {pause} AS pause FROM offsets "
+            f"WHERE records > 0 AND epoch(kept_at) > {since - 10})"
+        )  # fmt: skip
         self.write("stores again", seconds=seconds, blind=found[0]["blind"] if found else None)
 
     def look(self) -> None:
