@@ -153,3 +153,45 @@ def test_prompts_that_ask_for_more_are_judged_first(tmp_path: Path) -> None:
 
     assert "app.last" in chosen and len(chosen) < 8
     assert demand_of(big) > 1 > demand_of(small)
+
+
+def test_a_prompt_that_each_object_gives_is_no_prompt_of_all(tmp_path: Path) -> None:
+    code = "class Agent:\n    def work(self, text):\n        return ask(self.task(), text)\n\n\n"
+    for n in "ABC":
+        task = f"You are agent {n} of three, and you answer the question of the user in one short sentence."
+        code += f'class {n}(Agent):\n    def task(self):\n        return "{task}"\n\n\n'
+    code += '@app.post("/")\ndef run(text: str):\n    return [agent.work(text) for agent in (A(), B(), C())]\n'
+    made = _design(tmp_path, code)
+    why = [r.reasoning for m, r in made.dropped if m.source == "judge"]
+
+    assert _judges(made) == [] and why == ["the prompt is one of 3: each object gives its own"]
+
+
+def test_help_of_a_setting_is_no_prompt(tmp_path: Path) -> None:
+    code = """\
+class Param:
+    def __init__(self, value, help):
+        self.value = value
+
+
+size = Param(3, help="The number of sentences that an answer has at most; a larger one costs more money.")
+
+
+@app.post("/")
+def run(text: str):
+    asked = [{"role": "system", "content": TASK}, {"role": "user", "content": text}]
+    return client.chat.completions.create(model="m", messages=asked, n=size).choices[0].message.content
+"""
+    made = _design(tmp_path, code)
+
+    assert [p.text for found in made.prompts.values() for p in found] == [_TASK]
+
+
+def test_failures_of_a_function_are_no_other_answers(tmp_path: Path) -> None:
+    body = "".join(
+        f"    except {e}:\n        return reason('{e}')\n" for e in ("KeyError", "OSError", "ValueError", "TypeError")
+    )
+    code = 'def reason(why):\n    return f"none: {why}"\n\n\n@app.post("/")\ndef run(text: str):\n    try:\n'
+    code += f"        return ask(TASK, text)\n{body}"
+
+    assert [m.symbols[0] for m in _judges(_design(tmp_path, code))] == ["app.run"]

@@ -24,12 +24,11 @@ from gapwatch.design.architecture.text_shapes import (
     peeled,
     template_fields,
     text_and_fields,
+    without_descriptions,
     written_path,
 )
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
-    children,
-    keyword,
     own_expressions,
     target_names,
     text_of,
@@ -155,9 +154,8 @@ class PromptTexts:
                 if is_call(current):
                     calls.append(current)
             is_part = current[0] in ("l", "t", "o")
-            # A tool's description is no task of who may call it.
-            described = keyword(current, "description") if is_call(current) else None
-            pending.extend((inner, is_part) for inner in reversed(list(children(current))) if inner is not described)
+            # What describes a tool or a setting is no task of who uses it.
+            pending.extend((inner, is_part) for inner in reversed(without_descriptions(current)))
         for call in calls:
             self._note_built(call, subject, out, depth, seen)
 

@@ -8,8 +8,8 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompt_flow import bindings_of
 from gapwatch.design.patterns.code_walk import children, unwrapped
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.source.ir import Expr, call_line, is_call, is_text
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, value_of
+from gapwatch.design.source.program import last_name, statements
 
 
 class Output(enum.Enum):
@@ -46,7 +46,10 @@ def output_of(code: ClaimedCode, symbol: str) -> Output:
     replies = _Replies(subject, {line for h in hits for line in range(h.line, max(h.line, h.end) + 1)})
     given = subject.returned
     carrying = [e for e in given if replies.holds(e)]
-    others = [e for e in given if e[0] != "k" and e not in carrying]
+    # What a handler gives is the answer of a failure.
+    handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
+    failed = [value_of(x) for h in handlers for x in statements(handler_body(h)) if x[0] == "return"]
+    others = [e for e in given if e[0] != "k" and e not in carrying and not any(e is f for f in failed)]
     if carrying:
         return Output.SELDOM if len(others) >= max(_LEAST_OTHERS, _SELDOM * len(carrying)) else Output.REPLY
     # The span of an agent has what the function gives.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from string import Formatter
 
-from gapwatch.design.patterns.code_walk import names_in, text_of
+from gapwatch.design.patterns.code_walk import children, names_in, text_of
 from gapwatch.design.source.ir import (
     Expr,
     callee_of,
@@ -15,6 +15,7 @@ from gapwatch.design.source.ir import (
     is_member,
     is_subscript,
     is_text,
+    keywords_of,
     member_of,
     owner_of,
     positional_of,
@@ -141,6 +142,16 @@ def is_prompt(text: str) -> bool:
         and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html", "<!doctype"))
         and not _MESSAGE.match(text)
     )
+
+
+#: Keyword arguments that describe what is made.
+_DESCRIBING = frozenset({"description", "help", "help_text", "doc", "title", "label", "tooltip", "placeholder"})
+
+
+def without_descriptions(e: Expr) -> list[Expr]:
+    """Return what stands directly in an expression, without the texts of a call that describe what it makes."""
+    described = [v for n, v in keywords_of(e) if n in _DESCRIBING] if is_call(e) else []
+    return [inner for inner in children(e) if not any(inner is text for text in described)]
 
 
 _JINJA = re.compile(r"\{%|\{\{-?\s*[A-Za-z_][\w.]*\s*(\||-?\}\})")

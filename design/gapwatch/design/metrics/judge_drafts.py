@@ -12,6 +12,7 @@ from typing import Any
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
+from gapwatch.design.architecture.prompt_texts import MIN_TASK
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.catalog import metric_name
@@ -204,17 +205,26 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
     return out
 
 
-#: Most characters of a prompt that a judge reads; the middle of a longer one is left out.
-_MAX_TOLD = 6_000
+#: Most characters of the prompts that a judge reads, and most prompts; the middle of longer ones is left out.
+_MAX_TOLD, _MOST_TOLD = 6_000, 3
 
 
 def _told(prompts: list[Prompt]) -> list[str]:
     """Return the first step of a judge: what the model was told, in the words of the code."""
-    text = next((p.text.strip() for p in prompts if p.text.strip()), "")
-    if len(text) > _MAX_TOLD:
-        half = _MAX_TOLD // 2
-        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
-    return [f"Read what the model was told ({{name}} stands for what varies):\n{text}"] if text else []
+    texts = [p for p in prompts if p.text.strip()]
+    texts = [p for p in texts if len(p.text) >= MIN_TASK][:_MOST_TOLD] or texts[:1]
+    if not texts:
+        return []
+    which = "; of several texts, those that fit the input were sent" if len(texts) > 1 else ""
+    parts = [f"{p.place}:\n{_cut(p.text.strip(), _MAX_TOLD // len(texts))}" for p in texts]
+    return ["\n\n".join([f"Read what the model was told ({{name}} stands for what varies{which}).", *parts])]
+
+
+def _cut(text: str, most: int) -> str:
+    half = most // 2
+    if len(text) <= most:
+        return text
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
 
 
 def _asked(prompts: list[Prompt]) -> str:

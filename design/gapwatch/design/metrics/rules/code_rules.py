@@ -277,11 +277,27 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         return "the output holds no word of the model: the function gives back a number, whether it worked, or nothing"
     if (why := _why_of_another(metric, view)) is not None:
         return why
+    if (count := _objects_that_give(metric, view)) > 1:
+        return f"the prompt is one of {count}: each object gives its own"
     for place in metric.evidence_from:
         found = view.code.statement_at(place)
         if found is None or found[0] is None or not _is_outside(found[0], found[1], view):
             return f"the evidence at {place} does not come from a search, a tool or a data source"
     return None
+
+
+def _objects_that_give(metric: MetricDesign, view: CodeView) -> int:
+    """Return of how many classes the methods are that give the prompts of the judged functions; 0 for their own."""
+    sent = [p for found in view.prompts.values() for p in found if p.symbol in metric.symbols]
+    first = view.code.function_at(metric.prompts[0])
+    makers = {view.code.function_at(p.place) for p in sent} | {first}
+    # Methods of the same name that the same call may run.
+    callees = [e.dst for symbol in metric.symbols for e in view.code.material.sites.callees.get(symbol, ())]
+    makers |= {c for c in callees if first is not None and c.rpartition(".")[2] == first.rpartition(".")[2]}
+    givers = [s for s in map(view.code.subject, filter(None, makers)) if s is not None]
+    own = {s.info.owner for s in map(view.code.subject, metric.symbols) if s is not None}
+    classes = {s.info.owner for s in givers if s.info.owner >= 0} - own
+    return len(classes) if any(s.symbol == first and s.info.owner in classes for s in givers) else 0
 
 
 def _why_of_another(metric: MetricDesign, view: CodeView) -> str | None:
