@@ -186,8 +186,10 @@ def run_design(
     view = understand(code, goal, refiner)
     choice = choose_metrics(view, code.material, wishes, refiner)
     if is_bounded:
+        by_component = {p.component: view.points_of(p.component) for p in view.points}
+        failures = FailurePaths(choice.code, by_component)
         selection = select_metrics(
-            choice.metrics, view.architecture, wishes.concerns, facts, FailurePaths(choice.code).is_told
+            choice.metrics, view.architecture, wishes.concerns, facts, failures.is_told, failures.untold
         )
     else:
         selection = PortfolioSelection(choice.metrics)

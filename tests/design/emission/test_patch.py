@@ -93,7 +93,7 @@ def test_a_patched_program_parses_runs_and_sends_the_spans_that_the_portfolio_ex
     assert ask.attributes["input.value"] == '{"question": "q"}'
     assert ask.attributes["output.value"] == "no json"
     (read,) = found.named("read")
-    assert read.attributes["parsed_text"] == "no json"  # shows what the handler around the parse swallows
+    assert read.attributes["answer_outcome"] == "failed"  # shows what the handler around the parse swallows
     assert {p.span for p in before.planned} >= {s.name for s in found.spans}
 
 

@@ -138,11 +138,59 @@ def test_failures_of_many_functions_are_collected_in_one_metric_of_each_kind(tmp
     files["left_over.py"] = "import httpx\n" + fetches.replace("fetch_", "left_")
     made = run_design(scan_repository(write_tree(tmp_path, files)))
 
-    (collected,) = (m for m in made.metrics if m.name == "other_calls_swallowed_errors")
-    alone = [m for m in made.metrics if m.family == "swallowed_errors" and m is not collected]
+    (collected,) = (m for m in made.metrics if m.name == "other_calls_failure_answers")
+    alone = [m for m in made.metrics if m.family == "failure_answers" and m is not collected]
     paths = {p.path for m in (collected, *alone) for p in m.places}
     assert paths == {f"text_{n}.py" for n in range(6)}, "each failure that a run reaches, and none that nothing calls"
     assert {s.why for s in made.selection.shelf if s.metric.component in collected.members} >= {
-        "other_calls_swallowed_errors counts it"
+        "other_calls_failure_answers counts it"
     }
+    assert len(collected.evidence) == len(collected.places), "each line is named"
+    assert not collected.questions, "an answer about one function says nothing of the others"
     assert parse_portfolio(portfolio_yaml(portfolio_data(made), made)).metrics
+
+
+_LAYERS = """
+import httpx
+
+def page_of(address):
+    return httpx.get(address).raise_for_status().text
+
+def title_of(address):
+    return page_of(address).partition("<title>")[2]
+
+def words_of(text):
+    if not isinstance(text, str):
+        raise TypeError("a text is wanted")
+    return text.split()
+
+def text_of(address):
+    try:
+        return httpx.get(address + ".txt").text
+    except httpx.HTTPError as error:
+        raise LookupError(address) from error
+
+def both(address):
+    try:
+        return text_of(address)
+    except LookupError:
+        print("no text")
+    return title_of(address)
+"""
+
+
+def test_an_error_that_passes_several_functions_is_collected_where_it_arises(tmp_path: Path) -> None:
+    files = {
+        "pages.py": _LAYERS,
+        "prices.py": "import httpx\n\ndef price(name):\n    return httpx.get(f'https://{name}/price').raise_for_status().json()\n",
+        "asking.py": _CLIENT + "from pages import both, words_of\nfrom prices import price\n\ndef ask(question):\n"
+        "    texts = [both(question), price(question), words_of(question)]\n"
+        "    return client.chat.completions.create(\n        model='m',\n"
+        "        messages=[{'role': 'user', 'content': f'Answer {question} from {texts} alone.'}],\n"
+        "    ).choices[0].message.content\n",
+    }
+    made = run_design(scan_repository(write_tree(tmp_path, files)))
+
+    of_errors = {name for m in made.metrics if m.claim.get("field") == "status" for name in m.spans}
+    assert {"page_of", "price"} <= of_errors
+    assert not of_errors & {"title_of", "words_of"}, "a caller fails with what it calls, and a function in memory never"

@@ -66,19 +66,19 @@ def test_equal_code_makes_no_metric_stale(tmp_path: Path) -> None:
 
 
 def test_a_changed_function_makes_its_metrics_stale_and_no_others(tmp_path: Path) -> None:
-    found = _compared(tmp_path, _app(), _app(store=("INSERT INTO answers", "INSERT OR IGNORE INTO answers")))
+    found = _compared(tmp_path, _app(), _app(retrieval=("limit: int = 3", "limit: int = 4")))
 
-    assert {s.metric for s in found.stale} == {"other_calls_error_rate"}
+    assert {s.metric for s in found.stale} == {"passage_index_passages_found"}
     assert {s.verdict for s in found.stale} == {"changed"}
     assert not found.moved
 
 
 def test_lines_that_only_moved_are_not_stale(tmp_path: Path) -> None:
-    found = _compared(tmp_path, _app(), _app(store=("import sqlite3", "# a comment\nimport sqlite3")))
+    found = _compared(tmp_path, _app(), _app(retrieval=("import re\n", "# a comment\nimport re\n")))
 
     assert not found.stale
-    assert {m.metric for m in found.moved} == {"other_calls_error_rate"}
-    assert "rag_app/store.py:18 is now rag_app/store.py:19" in found.moved[0].reasons
+    assert {m.metric for m in found.moved} == {"passage_index_passages_found"}
+    assert "rag_app/retrieval.py:33 is now rag_app/retrieval.py:34" in found.moved[0].reasons
 
 
 def test_comments_and_layout_are_no_change(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_pattern_that_is_left_out_leaves_its_metrics_gone(tmp_path: Path) -> N
     )
     found = _compared(tmp_path, _small(), _small(fetching=(handler, "    return requests.get(url, timeout=3).text\n")))
 
-    assert {s.metric: s.verdict for s in found.stale} == {"fetching_swallowed_errors": "gone"}
+    assert {s.metric: s.verdict for s in found.stale} == {"fetching_failure_answers": "gone"}
 
 
 def test_a_new_pattern_is_reported_as_unmonitored(tmp_path: Path) -> None:

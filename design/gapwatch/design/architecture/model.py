@@ -176,6 +176,19 @@ class Architecture:
     missing: list[MissingNode] = field(default_factory=list)
     overall_confidence: float = 1.0
 
+    def reached(self) -> set[str]:
+        """Return the ids of the components that a run reaches: what leads to a model, and what such a one calls."""
+        callees: dict[str, set[str]] = {}
+        for edge in self.edges:
+            callees.setdefault(edge.src, set()).add(edge.dst)
+        out: set[str] = set()
+        todo = [c.id for c in self.components if c.distance is not None]
+        while todo:
+            if (one := todo.pop()) not in out:
+                out.add(one)
+                todo += callees.get(one, ())
+        return out
+
     def component(self, identifier: str) -> ComponentDraft:
         """Return a component by its id."""
         return next(c for c in self.components if c.id == identifier)

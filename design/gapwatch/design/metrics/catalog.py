@@ -57,12 +57,19 @@ class Catalog:
         points: Spans that the component can emit.
         prompts: Prompts of the component.
         material: The analysed code.
+        is_reached: Whether a run reaches the component.
     """
 
     def __init__(
-        self, component: ComponentDraft, points: list[IntegrationPoint], prompts: list[Prompt], material: Material
+        self,
+        component: ComponentDraft,
+        points: list[IntegrationPoint],
+        prompts: list[Prompt],
+        material: Material,
+        is_reached: bool = True,
     ) -> None:
         self.component = component
+        self.is_reached = is_reached
         self.points = {p.symbol: p for p in points}
         self.prompts = prompts
         self.material = material
@@ -435,7 +442,7 @@ class Catalog:
 
     def _failed(self) -> list[PatternHit]:
         """Return the failures given back as answers that are counted as such, and by no other metric."""
-        if self.component.distance is None:
+        if not self.is_reached:
             return []
         # What a model is told of its tools, and what a user gets, are counted by metrics of their own.
         told = {(h.path, h.line) for h in (*self._hits("tells_model_error"), *self._hits("fails_request", "answer"))}

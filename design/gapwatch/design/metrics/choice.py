@@ -121,10 +121,11 @@ def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refin
 
 def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) -> list[MetricDesign]:
     metrics: list[MetricDesign] = []
+    reached = view.architecture.reached()
     of_traces = TraceJudges(view.architecture, view.prompts, view.points, code)
     for component in view.architecture.components:
         points, prompts = view.points_of(component.id), view.prompts[component.id]
-        mine = Catalog(component, points, prompts, code.material).metrics()
+        mine = Catalog(component, points, prompts, code.material, component.id in reached).metrics()
         traced = of_traces.of(component)
         # What an agent's tools gave stands in the trace, beside what its prompt was filled with.
         grounded = {m.symbols[0] for m in traced if m.concern == "groundedness"}

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.shared_metrics import collected_metrics, collecting_family, shared_metrics
+from gapwatch.design.metrics.shared_metrics import Untold, collected_metrics, collecting_family, shared_metrics
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
 
@@ -148,6 +148,7 @@ def select_metrics(
     concerns: set[str],
     facts: tuple[Fact, ...],
     is_told: Told = lambda metric, others: False,
+    untold: Untold = lambda metrics, others: metrics,
 ) -> PortfolioSelection:
     """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
 
@@ -157,6 +158,7 @@ def select_metrics(
         concerns: Concerns that the goal speaks of.
         facts: Answers of the practitioner; they also hold what was added.
         is_told: Says whether each failure of a metric is one of other metrics.
+        untold: Leaves out of metrics the places whose errors others count.
     """
     added = added_metrics(facts)
     components = {c.id: c for c in architecture.components}
@@ -170,7 +172,8 @@ def select_metrics(
     chosen = [m for m in metrics if m.name in names]
     left = [m for m in free if m.name not in names and not _is_counted(m, chosen) and not is_told(m, chosen)]
     left = [m for m in left if not any(_counts_it(m, other) for other in free)]
-    in_other = {name: metric for metric, found in collected_metrics(left, architecture, _kind) for name in found}
+    collected = collected_metrics(left, architecture, _kind, untold, chosen)
+    in_other = {name: metric for metric, found in collected for name in found}
     others = {m.name: m for m in in_other.values()}
     chosen += others.values()
     names |= set(others)

@@ -31,6 +31,8 @@ _PURPOSES = {
 }
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
+#: Leaves out of metrics the places whose errors others count.
+Untold = Callable[[list[MetricDesign], list[MetricDesign]], list[MetricDesign]]
 #: Id of the component that stands for all whose failures are collected.
 OTHER_CALLS = "other_calls"
 #: Families that are collected in one, by the family of the metric that collects them.
@@ -214,46 +216,41 @@ def collecting_family(family: str) -> str | None:
 
 
 def collected_metrics(
-    left: list[MetricDesign], architecture: Architecture, kind: Callable[[MetricDesign], str]
+    left: list[MetricDesign],
+    architecture: Architecture,
+    kind: Callable[[MetricDesign], str],
+    untold: Untold,
+    others: list[MetricDesign],
 ) -> list[tuple[MetricDesign, set[str]]]:
     """Return metrics of the failures of several functions, each with the names of those that it collects.
 
     Only functions that a run of the pipeline reaches are collected: of a component from which a model is reached, or
-    that such a component calls in turn. What is alone in its kind comes in as it is.
+    that such a component calls in turn. What is alone in its kind comes in as it is. No question is asked about many
+    functions at once, and what an answer calls acceptable is left out.
 
     Args:
         left: Metrics that were not selected.
         architecture: Their components.
         kind: Gives the family of a metric, without the words and numbers that tell two of a component apart.
+        untold: Leaves out what other metrics count.
+        others: Metrics that were selected.
     """
-    reached = _reached(architecture)
+    reached = architecture.reached()
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
     order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
     group = unique(OTHER_CALLS, {c.id for c in architecture.components})
-    mine = [m for m in left if m.source == "catalog" and m.component in reached]
+    mine = [m for m in left if m.source == "catalog" and m.component in reached and m.severity != "note"]
     out: list[tuple[MetricDesign, set[str]]] = []
     for family, families in _COLLECTED.items():
         found = sorted((m for m in mine if kind(m) in families), key=lambda m: (*order[m.component], m.name))
+        found = untold(found, [*others, *(metric for metric, _ in out)])
         members = sorted({c for m in found for c in m.owners})
         if len(members) > 1:
             metric = _joined(family, found, members, group, _PURPOSES_OF_OTHERS[family])
-            out.append((_as_ticket(metric), {m.name for m in found}))
+            metric = replace(_as_ticket(metric), questions=[], evidence=[e for m in found for e in m.evidence])
+            out.append((metric, {m.name for m in found}))
         else:
             out += [(m, {m.name}) for m in found]
-    return out
-
-
-def _reached(architecture: Architecture) -> set[str]:
-    """Return the components that a run of the pipeline reaches."""
-    callees: dict[str, set[str]] = {}
-    for edge in architecture.edges:
-        callees.setdefault(edge.src, set()).add(edge.dst)
-    out: set[str] = set()
-    todo = [c.id for c in architecture.components if c.distance is not None]
-    while todo:
-        if (one := todo.pop()) not in out:
-            out.add(one)
-            todo += callees.get(one, ())
     return out
 
 

@@ -159,7 +159,8 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             if is_plain and any(text_of(t) in bound for t in targets_of(x)):
                 form = Forms(inside, caught).of(value)
                 yield value, line_of(x), _KINDS.get(form, "empty"), 0.7
-        follows = after[0] if after and not leaves(body) else None
+        # A line of a log, or what tells a span of the failure, may stand between.
+        follows = next((x for x in after if x[0] != "expr"), None) if not leaves(body) else None
         if follows is not None and follows[0] == "return" and _returns(body_of(s)):
             value = value_of(follows) or ("k", None)
             form = _form(subject, [], value)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
 from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, placed
+from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
 from gapwatch.design.metrics.rules.error_paths import in_body
 from gapwatch.design.metrics.rules.place_rules import PLACE_RULES
 from gapwatch.design.patterns.code_walk import (
@@ -88,22 +87,7 @@ def without_bad_places(metric: MetricDesign, view: CodeView) -> MetricDesign | N
     good = [p for p in metric.places if p not in bad]
     if not bad or not good:
         return metric if not bad else None
-    metric.evidence = [e for e in metric.evidence if not any(e.startswith(f"{p} ") for p in bad)]
-    metric.places = good
-    if not metric.evidence:
-        return None
-    kept = {symbol for _, symbol in placed(metric, view)}
-    metric.symbols = [s for s in metric.symbols if s in kept] or metric.symbols
-    points = view.points.get(metric.component, [])
-    spans = sorted({p.name for p in points if p.name in metric.spans and _around(p.symbol, kept)})
-    if spans and spans != metric.spans and metric.when is not None:
-        metric.when = json.loads(json.dumps(metric.when).replace(json.dumps(metric.spans), json.dumps(spans)))
-        metric.spans = spans
-    return metric
-
-
-def _around(outer: str, symbols: set[str]) -> bool:
-    return any(s == outer or s.startswith(f"{outer}.") for s in symbols)
+    return keep_places(metric, good, view.code, view.points.get(metric.component, []))
 
 
 # -- the metric as a whole ------------------------------------------------------------------------------------------
@@ -159,7 +143,7 @@ def _denominator(metric: MetricDesign, view: CodeView) -> str | None:
     points = view.points.get(metric.component, [])
     for span in metric.spans:
         mine = [p for p in points if p.name == span]
-        if mine and not any(_around(p.symbol, symbols) for p in mine):
+        if mine and not any(is_around(p.symbol, symbols) for p in mine):
             return f"it is counted over {span}, which can have none of what it counts"
     return None
 
@@ -186,7 +170,7 @@ def _counted_above(metric: MetricDesign, mine: set[str], view: CodeView) -> str 
         return None
     first: set[tuple[str, int]] = set()
     for call in calls:
-        found = _handlers_around(*call, view)
+        found = _handlersis_around(*call, view)
         if not found:
             return None
         first = first or found
@@ -204,7 +188,7 @@ def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | No
     return None
 
 
-def _handlers_around(symbol: str, line: int, callee: str, view: CodeView) -> set[tuple[str, int]]:
+def _handlersis_around(symbol: str, line: int, callee: str, view: CodeView) -> set[tuple[str, int]]:
     """Return (file, line) of each `try` with a metric that swallows the errors of a call and protects no other risk."""
     subject = view.code.subject(symbol)
     out: set[tuple[str, int]] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -101,3 +101,33 @@ def claim_key(metric: MetricDesign) -> str:
     """Return a text that is equal for metrics that claim the same, whatever their spans."""
     claim = {k: v for k, v in metric.claim.items() if k != "json"}
     return json.dumps([claim, metric.claim.get("json"), metric.fields if metric.tier else []], sort_keys=True)
+
+
+def keep_places(
+    metric: MetricDesign, good: list[CodePlace], code: ClaimedCode, points: Iterable[IntegrationPoint]
+) -> MetricDesign | None:
+    """Keep some places of a metric, with their functions and spans; None where no evidence is left.
+
+    Args:
+        metric: It is changed.
+        good: The places to keep, at least one.
+        code: The analysed code.
+        points: Spans of its component.
+    """
+    bad = [p for p in metric.places if p not in good]
+    metric.evidence = [e for e in metric.evidence if not any(e.startswith(f"{p} ") for p in bad)]
+    metric.places = good
+    if not metric.evidence:
+        return None
+    kept = {symbol for place in good if (symbol := code.function_at(place)) is not None}
+    metric.symbols = [s for s in metric.symbols if s in kept] or metric.symbols
+    spans = sorted({p.name for p in points if p.name in metric.spans and is_around(p.symbol, kept)})
+    if spans and spans != metric.spans and metric.when is not None:
+        metric.when = json.loads(json.dumps(metric.when).replace(json.dumps(metric.spans), json.dumps(spans)))
+        metric.spans = spans
+    return metric
+
+
+def is_around(outer: str, symbols: set[str]) -> bool:
+    """Return whether a function is one of others or holds one of them."""
+    return any(s == outer or s.startswith(f"{outer}.") for s in symbols)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body, kinds_of
+from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import names_in
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -32,10 +36,12 @@ class FailurePaths:
 
     Args:
         code: The analysed code.
+        points: Spans by component.
     """
 
-    def __init__(self, code: ClaimedCode) -> None:
+    def __init__(self, code: ClaimedCode, points: Mapping[str, list[IntegrationPoint]]) -> None:
         self.code = code
+        self.points = points
         self.errors = ErrorPaths(code)
         self._leaving: dict[str, frozenset[Way]] = {}
         self._ways: dict[str, frozenset[Way]] = {}
@@ -48,6 +54,68 @@ class FailurePaths:
             return False
         watched = frozenset[tuple[object, ...]]().union(*(self._watches(o) for o in others if o is not metric))
         return all(not way.isdisjoint(watched) for way in ways)
+
+    def untold(self, metrics: list[MetricDesign], others: Iterable[MetricDesign]) -> list[MetricDesign]:
+        """Return metrics without the places whose errors are counted elsewhere, or never leave their function.
+
+        Of functions that call each other and fail together, the innermost stays.
+
+        Args:
+            metrics: Metrics of errors; one that no place is left of is left out.
+            others: Metrics that count errors, too.
+        """
+        others = list(others)
+        watched = {key for other in others for key in self._watches(other)}
+        # A missing answer says that something failed, and not where.
+        above = {key for o in others if o.claim.get("field") != "output" for key in self._watches(o)}
+        told: set[tuple[str, CodePlace]] = set()
+        found: list[tuple[int, int, MetricDesign, CodePlace, str]] = []
+        for position, metric in enumerate(metrics):
+            for place in metric.places if not metric.members else ():
+                symbol = self.code.function_at(place)
+                subject = self.code.subject(symbol) if symbol is not None else None
+                if symbol is not None and subject is not None:
+                    length = max(map(len, self._ways_at(metric, place, subject)), default=0)
+                    found.append((length, position, metric, place, symbol))
+        for _, _, metric, place, symbol in sorted(found, key=lambda f: (f[0], f[1], f[3].path, f[3].line)):
+            ways = self._ways_at(metric, place, self.code.subject(symbol))  # type: ignore[arg-type]
+            is_of_status = metric.claim.get("field") == "status"
+            is_known = all(not way.isdisjoint(watched) for way in ways) if ways else is_of_status
+            if is_known or (is_of_status and self._is_told_above(symbol, above)):
+                told.add((metric.name, place))
+            elif is_of_status:
+                watched.add(("leaves", symbol))
+        out: list[MetricDesign] = []
+        for metric in metrics:
+            good = [p for p in metric.places if (metric.name, p) not in told]
+            if good and len(good) < len(metric.places):
+                kept = keep_places(replace(metric), good, self.code, self.points.get(metric.component, ()))
+                out += [kept] if kept is not None else []
+            elif good:
+                out.append(metric)
+        return out
+
+    def _is_told_above(self, symbol: str, watched: set[tuple[object, ...]], depth: int = 0) -> bool:
+        """Return whether each caller of a function hands its errors to something that a metric watches."""
+        calls = self._callers.get(symbol, ())
+        return depth <= MAX_HOPS and bool(calls) and all(self._is_told_at(c, line, watched, depth) for c, line in calls)
+
+    def _is_told_at(self, caller: str, line: int, watched: set[tuple[object, ...]], depth: int) -> bool:
+        subject = self.code.subject(caller)
+        if subject is None:
+            return False
+        around = [s for s in subject.statements if s[0] == "try" and in_body(s, line)]
+        taking = [s for s in around if self.errors.swallows(subject, s)]
+        if taking:
+            return _taken(subject, max(taking, key=line_of)) in watched
+        return ("leaves", caller) in watched or self._is_told_above(caller, watched, depth + 1)
+
+    @functools.cached_property
+    def _callers(self) -> dict[str, list[tuple[str, int]]]:
+        out: dict[str, list[tuple[str, int]]] = {}
+        for edge in self.code.material.graph.edges:
+            out.setdefault(edge.dst, []).extend((edge.src, line) for _, line in edge.sites)
+        return out
 
     def ways(self, metric: MetricDesign) -> frozenset[Way]:
         """Return the ways of the errors that a metric counts; none where it counts something else, too."""
