@@ -80,7 +80,9 @@ class FailurePaths:
         for _, _, metric, place, symbol in sorted(found, key=lambda f: (f[0], f[1], f[3].path, f[3].line)):
             ways = self._ways_at(metric, place, self.code.subject(symbol))  # type: ignore[arg-type]
             is_of_status = metric.claim.get("field") == "status"
-            is_known = all(not way.isdisjoint(watched) for way in ways) if ways else is_of_status
+            # Of what calls own functions alone, it is not known what fails.
+            is_passed_on = is_of_status and not metric.pattern and all(len(way) > 1 for way in ways)
+            is_known = is_passed_on or (all(not way.isdisjoint(watched) for way in ways) if ways else is_of_status)
             if is_known or (is_of_status and self._is_told_above(symbol, above)):
                 told.add((metric.name, place))
             elif is_of_status:
