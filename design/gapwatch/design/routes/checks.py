@@ -11,6 +11,8 @@ from gapwatch.design.source.program import last_name
 _BAD = re.compile(
     r"error|fail|empty|missing|invalid|refus|timed?_?out|expired|stale|partial|insufficient|blocked", re.I
 )
+#: Local names that say that something failed.
+_FLAG = re.compile(r"(^|_)(failed|failure|errors?|err)$", re.I)
 _GOOD = re.compile(r"success|ok$|valid|sufficient|complete|hits?$|found|fresh|usable|good|healthy", re.I)
 _NUMBERS = re.compile(r"confiden|score|similar|relevan|quality|len|count|threshold|min_|total|certain|remaining", re.I)
 _LIMIT = re.compile(r"(remaining|max|limit|budget)\w*(\W|$).*[<>]|[<>].*(max|limit|budget)", re.I)
@@ -70,7 +72,7 @@ def _of_value(e: Expr, failed: bool) -> set[str]:
     name = text_of(e).rpartition(".")[2]
     if failed is False and e[0] != "n" and name.endswith("ed") and not _GOOD.search(name):
         return set()
-    is_bad = bool(e[0] != "n" and _BAD.search(name) and not _GOOD.search(name))
+    is_bad = bool(_BAD.search(name) and not _GOOD.search(name)) if e[0] != "n" else bool(_FLAG.search(name))
     return _held(e) if is_bad == failed else set()
 
 

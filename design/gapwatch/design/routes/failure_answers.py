@@ -23,6 +23,7 @@ from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
+from gapwatch.design.routes.invalid_answers import invalid_answers
 from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
 from gapwatch.design.source.ir import (
@@ -41,6 +42,7 @@ from gapwatch.design.source.ir import (
     is_text,
     keywords_of,
     line_of,
+    members_in,
     operands_of,
     operators_of,
     pairs_in,
@@ -60,8 +62,12 @@ def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     """Yield the lines at which a function gives a failure back as if it were an answer; status 400 and more is none."""
     if subject.ir.kind == "module" or _is_aside(subject):
         return
-    seen: set[int] = set()
-    for value, line, kind, confidence in _of_block(subject, subject.ir.body, []):
+    # A block on the line of its condition is no line of its own.
+    tries = [s for s in subject.statements if s[0] == "try"]
+    handled = {line_of(x) for s in tries for h in handlers_of(s) for x in statements(handler_body(h))}
+    seen = {line_of(s) for s in subject.statements if s[0] in ("if", "for", "while", "with", "try")} - handled
+    invalid = ((value, line, "no right form", 0.7) for value, line in invalid_answers(subject))
+    for value, line, kind, confidence in (*_of_block(subject, subject.ir.body, []), *invalid):
         if line not in seen and not _has_error_status(value):
             seen.add(line)
             shown = text_of(sent_by(value) or value)
@@ -75,7 +81,8 @@ def _is_aside(subject: Subject) -> bool:
     is_of_exception = owner is not None and any(
         last_name(base).endswith(("Error", "Exception")) for base in owner.ir.bases
     )
-    return is_of_exception or _STARTS.search(subject.ir.name) is not None
+    name = subject.ir.name
+    return is_of_exception or _STARTS.search(name) is not None or _OF_ERRORS.search(name) is not None
 
 
 _Found = tuple[Expr, int, str, float]
@@ -88,11 +95,16 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
         if s[0] == "try":
             yield from _of_handlers(subject, s, body[i + 1 :])
         elif s[0] == "if":
-            yield from _of_check(subject, s, before)
+            yield from _of_check(subject, s, before, body[i + 1 :])
             yield from _of_invalid_value(s, body[i + 1 :])
             yield from _of_told_failure(s)
-        elif (given := _given(s)) is not None and _is_failure(subject, before, given):
+            yield from _of_words(s)
+        elif (given := _given(s)) is not None and _is_surely(given, body[:i]) and _is_failure(subject, before, given):
             yield given, line_of(s), "error text", 0.8
+        elif given is not None and _is_flagged(subject, given):
+            yield given, line_of(s), "error text", 0.8
+        elif (mark := _marked(s)) is not None and not (body[-1][0] == "raise"):
+            yield mark, line_of(s), "status", 0.8
         for inner in inner_bodies(s):
             yield from _of_block(subject, inner, before)
         before.append(s)
@@ -116,8 +128,15 @@ _GIVEN_WRONG = re.compile(
 )
 #: Names of functions that start a part of the program.
 _STARTS = re.compile(r"^_*(init|initiali[sz]e|set_?up|configure)(_|$)|^_+init__$")
+#: Names of functions that word errors.
+_OF_ERRORS = re.compile(r"(^|_)(errors?|exceptions?|failures?)(_|$)")
 #: Parameters by which a caller says what to give instead.
 _INSTEAD = re.compile(r"default|fallback", re.I)
+#: Names of functions that look at what they are given, and texts that say that nothing is there.
+_CHECKS = re.compile(r"^_*(validate|check|verify|is|has|can|should|needs|test|probe|ping|classify|normali[sz]e)_")
+_NOTHING = re.compile(r"^\W*(no|nothing|none|unable|could not|couldn't)\b|\bnot found\b", re.I)
+#: Fields that say how something stands.
+_STATES = frozenset({"status", "state", "outcome"})
 #: Exceptions of wrong values, and of files.
 _OF_INPUT = re.compile(r"(Value|Type|Key|Index|Attribute|Lookup|OS|IO|FileNotFound|JSONDecode|Unicode\w*)Error")
 
@@ -151,7 +170,8 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
                 yield value, line_of(x), _KINDS[form], 0.9
         yield from ((value, line_of(x), "error text", 0.8) for x in inside if (value := _recorded(subject, x)))
         bound = {text_of(t) for y in statements(body_of(s)) if y[0] == "assign" for t in targets_of(y)}
-        for x in inside if body and body[-1][0] != "return" else ():
+        returned = {text_of(e) for e in subject.returned}
+        for x in inside if body and body[-1][0] not in ("return", "raise") else ():
             value = value_of(x) if x[0] == "assign" else None
             is_plain = value is not None and (value[0] == "k" or _is_nothing(value))
             if value is None or (refuses and (_is_one_of(value, None) or is_text(value))):
@@ -159,6 +179,9 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             if is_plain and any(text_of(t) in bound for t in targets_of(x)):
                 form = Forms(inside, caught).of(value)
                 yield value, line_of(x), _KINDS.get(form, "empty"), 0.7
+            elif any(text_of(t) in returned for t in targets_of(x)):
+                if _form(subject, inside, value, caught) == "error":
+                    yield value, line_of(x), "error text", 0.7
         # A line of a log, or what tells a span of the failure, may stand between.
         follows = next((x for x in after if x[0] != "expr"), None) if not leaves(body) else None
         if follows is not None and follows[0] == "return" and _returns(body_of(s)):
@@ -177,6 +200,13 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
 def _is_nothing(value: Expr) -> bool:
     """Return whether a value is an empty list, dictionary or set."""
     return text_of(value) in ("[]", "d()", "set()", "dict()", "list()")
+
+
+def _is_surely(value: Expr, block: Body) -> bool:
+    """Return whether a value is what its own block made of it, and not what only a branch or a handler did."""
+    if value[0] != "n":
+        return True
+    return any(s[0] == "assign" and any(value[1] in target_names(t) for t in targets_of(s)) for s in block)
 
 
 def _refuses(value: Expr) -> bool:
@@ -200,6 +230,38 @@ def _recorded(subject: Subject, s: Stmt) -> Expr | None:
     record = positional_of(call)[0]
     has_status = record[0] == "d" and any(key is not None and key[1] in STATUS_FIELDS for key, _ in pairs_in(record))
     return record if has_status and _form(subject, [], record) == "error" else None
+
+
+def _is_flagged(subject: Subject, value: Expr) -> bool:
+    """Return whether a tuple holds False and words where another tuple of the function begins with True."""
+    members = members_in(value) if value[0] == "t" else ()
+    if len(members) < 2 or not _is_one_of(members[0], False) or _CHECKS.search(subject.ir.name) or _refuses(value):
+        return False
+    others = [members_in(e) for e in subject.returned if e[0] == "t"]
+    is_told = any(Forms((), "").of(e) in ("text", "error") for e in members[1:])
+    return is_told and any(len(e) == len(members) and _is_one_of(e[0], True) for e in others)
+
+
+def _marked(s: Stmt) -> Expr | None:
+    """Return the word of failure that a statement sets as the status of an object: `job.status = Status.FAILED`."""
+    value = value_of(s) if s[0] == "assign" else None
+    if value is None or not (is_text(value) or value[0] == "a"):
+        return None
+    fields = [t[2] if t[0] == "a" else text_of(t[2]).strip("'") for t in targets_of(s) if t[0] in ("a", "s")]
+    return value if any(f in _STATES for f in fields) and Forms((), "").says_error(value) else None
+
+
+def _of_words(s: Stmt) -> Iterator[_Found]:
+    """Yield the words of failure that one branch binds to a name to which the other one binds other words."""
+    for block, other in ((branches_of(s)[0][1], s[3]), (s[3], branches_of(s)[0][1])):
+        bound = [(t, v) for x in other if x[0] == "assign" and (v := value_of(x)) is not None for t in targets_of(x)]
+        said = {text_of(t): Forms((), "").of(v) for t, v in bound}
+        for x in block:
+            value = value_of(x) if x[0] == "assign" else None
+            is_said = value is not None and any(SENTENCE.search(text) for text in constants_in(value))
+            is_error = value is not None and is_said and Forms((), "").of(value) == "error"
+            if value is not None and is_error and any(said.get(text_of(t)) in ("text", "given") for t in targets_of(x)):
+                yield value, line_of(x), "error text", 0.7
 
 
 def _falls_through(body: Body) -> bool:
@@ -244,7 +306,7 @@ def _takes_input(handler: Stmt) -> bool:
     return bool(kinds) and all(_OF_INPUT.fullmatch(last_name(kind)) for kind in kinds)
 
 
-def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]:
+def _of_check(subject: Subject, s: Stmt, before: list[Stmt], after: Body) -> Iterator[_Found]:
     """Yield what is given back where the result of a call is missing or bad, or a sentence that is bound there."""
     test, body = branches_of(s)[0]
     if ("k", 404) in walk(test):
@@ -254,13 +316,21 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt]) -> Iterator[_Found]
     bad = [(given, line_of(last))] if given is not None and last is not None else []
     for names, found in (
         (failed_names(test), [*bad, *_sentences(body, s[3])]),
-        (good_names(test), list(_sentences(s[3], body))),
+        (good_names(test), [*_sentences(s[3], body), *_otherwise(s, after)]),
     ):
         for value, line in found:
             form = _form(subject, body, value)
             if form in ("text", "empty", "error") and _is_missed(subject, s, before, names, value, form):
                 yield value, line, _KINDS[form], 0.7
                 break
+
+
+def _otherwise(s: Stmt, after: Body) -> Iterator[tuple[Expr, int]]:
+    """Yield (sentence, line) of what follows a branch that gives what is good back."""
+    value = value_of(after[0]) if after and after[0][0] == "return" else None
+    if value is not None and not s[3] and len(branches_of(s)) == 1 and _returns(branches_of(s)[0][1]):
+        if any(SENTENCE.search(text) and _NOTHING.search(text) for text in constants_in(value)):
+            yield value, line_of(after[0])
 
 
 def _sentences(block: Body, other: Body) -> Iterator[tuple[Expr, int]]:

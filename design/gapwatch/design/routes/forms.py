@@ -31,7 +31,9 @@ from gapwatch.design.source.program import last_name
 _FORM_DEPTH = 10
 ERROR_NAME = re.compile(r"error|exception|failure|failed|abort|reject|empty|abstain|unavailable|not_found", re.I)
 _ERROR_TEXT = re.compile(
-    r"^\W*(an? )?(\w+ )?(error|exception|fail(ed|ure|s)?|traceback|could not|couldn't|unable to|invalid)\b", re.I
+    r"^\W*(?!(no|zero|without|if|when|how|the|fix|handle)\b)(\w+ ){0,2}"
+    r"(error|exception|fail(ed|ure|s)?|traceback|could not|couldn't|unable to|invalid|timed out|timeout)\b",
+    re.I,
 )
 #: Names of constants that stand in for an answer, whatever they say.
 _STANDS_IN = re.compile(r"FALLBACK|DEFAULT|CANNED")
@@ -41,10 +43,12 @@ SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 _WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
 _FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
-_FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*", re.I)
+_FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*|invalid|timed_?out|timeout", re.I)
 #: Fields that say how something went by a word, and by yes or no.
 STATUS_FIELDS = frozenset({"status", "type", "event"})
 _SUCCESS_FIELDS = frozenset({"success", "ok", "succeeded", "completed"})
+_FAILURE_FIELDS = frozenset({"is_error", "isError", "failed", "has_error"})
+_EXIT_CODES = frozenset({"exit_code", "returncode", "return_code"})
 _SUCCESS_WORDS = frozenset({"Success", "success", "SUCCESS", "ok", "OK"})
 
 
@@ -109,7 +113,9 @@ class Forms:
             return "call" if is_producer(root) else self.of(root, depth + 1)
         if name in self.bound:
             # A dictionary that was made before may have been filled since.
-            is_filled = depth == 0 and self.bound[name][0] in ("d", "l")
+            made = unwrapped(self.bound[name]) or self.bound[name]
+            is_filled = depth == 0 and made[0] in ("d", "l")
+            is_filled = is_filled or (depth <= 1 and is_call(made) and last_name(made) == "dict")
             form = "given" if is_filled else self.of(self.bound[name], depth + 1)
             # Another branch may have bound an answer.
             is_one_of_two = form == "error" and any(self.of(v, depth + 1) == "call" for v in self._values[name][:-1])
@@ -123,7 +129,9 @@ class Forms:
         texts = [p for p in parts if isinstance(p, str)]
         if texts and texts[0] is parts[0] and _ERROR_TEXT.search(texts[0]):
             return "error"
-        forms = {self.of(p, depth + 1) for p in parts if isinstance(p, tuple)}
+        # A text that holds what a function says of errors is a text; one that holds an exception stands for it.
+        inner = [p for p in parts if isinstance(p, tuple)]
+        forms = {"call" if is_call(p) and ERROR_NAME.search(last_name(p)) else self.of(p, depth + 1) for p in inner}
         if any(SENTENCE.search(text) for text in texts):
             forms.add("text")
         return _of_parts(forms)
@@ -137,6 +145,8 @@ class Forms:
         if callee_of(e)[0] == "a" and not arguments_of(e) and not is_producer(e):
             return self.of(callee_of(e)[1], depth + 1)
         fields = [("", a) for a in positional_of(e)] + [(n or "", v) for n, v in keywords_of(e)]
+        if name == "format" and callee_of(e)[0] == "a" and is_text(callee_of(e)[1]):
+            fields = [("", callee_of(e)[1]), *fields]
         if name.lstrip("_")[:1].isupper() or name in _WRAPS:
             return self._of_fields(fields, depth)
         if is_producer(e):
@@ -150,7 +160,7 @@ class Forms:
         if names is None:
             return False
         placed = list(zip((*names, *[""] * len(positional_of(e))), positional_of(e), strict=False))
-        if any(value[0] == "k" and self._says_error(value) for _, value in placed):
+        if any(value[0] == "k" and self.says_error(value) for _, value in placed):
             return True
         fields = [*placed, *((n or "", v) for n, v in keywords_of(e))]
         certain = [(n, v) for n, v in fields if self._is_certain(v)]
@@ -159,7 +169,7 @@ class Forms:
     def _is_certain(self, value: Expr) -> bool:
         """Return whether a value tells its form: no key in capitals, and no name that may hold a good value too."""
         is_key = is_text(value) and value[1].isupper()
-        return not is_key and (len(self._values.get(text_of(value), ())) <= 1 or self._says_error(value))
+        return not is_key and (len(self._values.get(text_of(value), ())) <= 1 or self.says_error(value))
 
     def _of_fields(self, fields: Sequence[tuple[object, Expr]], depth: int) -> str:
         if any(name in STATUS_FIELDS and value[0] == "k" and value[1] in _SUCCESS_WORDS for name, value in fields):
@@ -169,19 +179,22 @@ class Forms:
         for name, value, form in pairs:
             # The error of something that is reported on, beside its other facts, is no failure of this function.
             is_report = form in ("given", "call") and any(f in ("given", "call") and n != name for n, _, f in pairs)
-            is_flag = name in _SUCCESS_FIELDS and value == ("k", False)
+            is_flag = (name in _SUCCESS_FIELDS and value == ("k", False)) or (
+                name in _FAILURE_FIELDS and value == ("k", True)
+            )
             is_status = name == "status_code" and value[0] == "k" and isinstance(value[1], int) and value[1] >= 400
+            is_status = is_status or (name in _EXIT_CODES and value[0] == "k" and value[1] not in (0, None))
             is_named = isinstance(name, str) and bool(_FAILED_FIELD.search(name))
             is_error = is_named and form != "empty" and not is_report
-            if is_flag or is_status or is_error or (name in STATUS_FIELDS and self._says_error(value)):
+            if is_flag or is_status or is_error or (name in STATUS_FIELDS and self.says_error(value)):
                 return "error"
             forms.append(form)
         return _of_parts(forms)
 
-    def _says_error(self, value: Expr) -> bool:
+    def says_error(self, value: Expr) -> bool:
         """Return whether a value is a word of failure, or a name that is bound to such words only."""
         values = self._values.get(text_of(value), [value]) if value[0] == "n" else [value]
-        texts = [one[1] if one[0] == "k" else text_of(one).rpartition(".")[2] for one in values]
+        texts = [one[1] if one[0] == "k" else text_of(one).removesuffix(".value").rpartition(".")[2] for one in values]
         return all(isinstance(text, str) and _FAILED_WORD.fullmatch(text) for text in texts)
 
 

@@ -1,0 +1,84 @@
+"""Finds where a function that reads the answer of a model gives nothing back, because the answer has not the form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gapwatch.design.patterns.code_walk import arguments_of, names_in
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.routes.reaches import reaches
+from gapwatch.design.routes.ways import flowing_calls
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    branches_of,
+    call_line,
+    constant_of,
+    handler_body,
+    handlers_of,
+    keywords_of,
+    line_of,
+    members_in,
+    positional_of,
+    value_of,
+)
+from gapwatch.design.source.program import statements
+
+_READS = re.compile(r"^_*(validate|parse|extract|decode|interpret)(_|$)")
+_OF_MODEL = re.compile(r"^(llm|model|ai|gpt|chat)_\w+$|(^|_)(completion|response|reply|generation)(_(text|content))?$")
+#: Callers that are read for where a text comes from.
+_MOST = 6
+
+
+def invalid_answers(subject: Subject) -> Iterator[tuple[Expr, int]]:
+    """Yield (value, line) where a reader of a model's answers gives nothing back for a form that it cannot read."""
+    if not _READS.search(subject.ir.name) or all(e[0] == "k" or _is_empty(e) for e in subject.returned):
+        return
+    given = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
+    if not given or not _is_of_model(subject, given[0]):
+        return
+    handled = {id(x) for s in subject.statements if s[0] == "try" for h in handlers_of(s) for x in _inside(h)}
+    names = _made_of(subject, given[0])
+    ends = [b[-1] for s in subject.statements if s[0] == "if" for t, b in branches_of(s) if b and names & names_in(t)]
+    last = subject.ir.body[-1]
+    for s in (*ends, *([last] if any(x[0] in ("for", "try") for x in subject.ir.body) else [])):
+        value = (value_of(s) or ("k", None)) if s[0] == "return" else None
+        if value is not None and _is_empty(value) and id(s) not in handled:
+            yield value, line_of(s)
+
+
+def _inside(handler: Stmt) -> Iterator[Stmt]:
+    return statements(handler_body(handler))
+
+
+def _is_empty(e: Expr) -> bool:
+    is_nothing = e[0] == "k" and (constant_of(e) is None or constant_of(e) is False or constant_of(e) == "")
+    return is_nothing or (e[0] in ("l", "d", "t") and not members_in(e))
+
+
+def _made_of(subject: Subject, name: str) -> set[str]:
+    """Return a name, and those that the function binds to what is made of it."""
+    made = {name}
+    for s in subject.statements:
+        value = value_of(s) if s[0] == "assign" else None
+        if value is not None and made & {n.partition(".")[0] for n in names_in(value)}:
+            made |= {n for t in s[2] for n in names_in(t)}
+    return made
+
+
+def _is_of_model(subject: Subject, name: str) -> bool:
+    """Return whether the first parameter of a function is a text that a model wrote, by its name or its callers."""
+    if _OF_MODEL.search(name):
+        return True
+    for edge in subject.sites.callers[subject.symbol][:_MOST]:
+        caller, lines = subject.other(edge.src), {line for _, line in edge.sites}
+        for call in caller.calls if caller is not None else ():
+            if caller is None or call_line(call) not in lines or not arguments_of(call):
+                continue
+            if not any(e.dst == subject.symbol for e in caller.inside(call)):
+                continue
+            text = positional_of(call)[0] if positional_of(call) else keywords_of(call)[0][1]
+            if any("llm_chat" in reaches(caller, c) for c in flowing_calls(caller, caller.statements, text)):
+                return True
+    return False
