@@ -99,11 +99,11 @@ def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Fou
             yield from _of_invalid_value(s, body[i + 1 :])
             yield from _of_told_failure(s)
             yield from _of_words(s)
-        elif (given := _given(s)) is not None and _is_surely(given, body[:i]) and _is_failure(subject, before, given):
+        elif (given := _given(s)) is not None and (
+            (_is_surely(given, body[:i]) and _is_failure(subject, before, given)) or _is_flagged(subject, given)
+        ):
             yield given, line_of(s), "error text", 0.8
-        elif given is not None and _is_flagged(subject, given):
-            yield given, line_of(s), "error text", 0.8
-        elif (mark := _marked(s)) is not None and not (body[-1][0] == "raise"):
+        elif (mark := _marked(s)) is not None and body[-1][0] != "raise":
             yield mark, line_of(s), "status", 0.8
         for inner in inner_bodies(s):
             yield from _of_block(subject, inner, before)
@@ -179,9 +179,9 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             if is_plain and any(text_of(t) in bound for t in targets_of(x)):
                 form = Forms(inside, caught).of(value)
                 yield value, line_of(x), _KINDS.get(form, "empty"), 0.7
-            elif any(text_of(t) in returned for t in targets_of(x)):
-                if _form(subject, inside, value, caught) == "error":
-                    yield value, line_of(x), "error text", 0.7
+            is_returned = any(text_of(t) in returned for t in targets_of(x))
+            if not is_plain and is_returned and _form(subject, inside, value, caught) == "error":
+                yield value, line_of(x), "error text", 0.7
         # A line of a log, or what tells a span of the failure, may stand between.
         follows = next((x for x in after if x[0] != "expr"), None) if not leaves(body) else None
         if follows is not None and follows[0] == "return" and _returns(body_of(s)):
@@ -328,9 +328,10 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt], after: Body) -> Ite
 def _otherwise(s: Stmt, after: Body) -> Iterator[tuple[Expr, int]]:
     """Yield (sentence, line) of what follows a branch that gives what is good back."""
     value = value_of(after[0]) if after and after[0][0] == "return" else None
-    if value is not None and not s[3] and len(branches_of(s)) == 1 and _returns(branches_of(s)[0][1]):
-        if any(SENTENCE.search(text) and _NOTHING.search(text) for text in constants_in(value)):
-            yield value, line_of(after[0])
+    if value is None or s[3] or len(branches_of(s)) != 1 or not _returns(branches_of(s)[0][1]):
+        return
+    if any(SENTENCE.search(text) and _NOTHING.search(text) for text in constants_in(value)):
+        yield value, line_of(after[0])
 
 
 def _sentences(block: Body, other: Body) -> Iterator[tuple[Expr, int]]:
