@@ -351,3 +351,26 @@ def test_local_names_that_two_functions_share_carry_no_prompt_from_one_to_the_ot
     found = {(p.symbol, p.name) for p in _prompts(tmp_path, {"m.py": source})}
 
     assert found == {("m.plan", "PLAN"), ("m.report", "REPORT")}
+
+
+def test_a_task_that_fills_a_short_frame_is_quoted_beside_it(tmp_path: Path) -> None:
+    source = (
+        "from langchain_core.prompts import ChatPromptTemplate\n"
+        "from langchain_openai import ChatOpenAI\n\n"
+        "llm = ChatOpenAI()\n\n"
+        "def language():\n    return ''\n\n"
+        "def analyst(state):\n"
+        "    system_message = (\n"
+        "        'You analyse the news of the last week that bear on the company. Be detailed, and name each source.'\n"
+        "        + ' End with a Markdown table of the points of the report, one line a point.'\n"
+        "        + language()\n    )\n"
+        "    prompt = ChatPromptTemplate.from_messages([\n"
+        "        ('system', 'You are a helpful assistant among others. Today is {date}. {system_message}'),\n    ])\n"
+        "    prompt = prompt.partial(system_message=system_message)\n"
+        "    chain = prompt | llm\n"
+        "    return chain.invoke(state['messages']).content\n"
+    )
+    made = run_design(scan_repository(write_tree(tmp_path, {"news.py": source})))
+
+    (judge,) = (m for m in made.metrics if m.source == "judge")
+    assert [p.line for p in judge.prompts] == [10, 15, 10], "a text in two parts, and its frame"

@@ -107,7 +107,9 @@ def _tasks(prompts: list[Prompt]) -> list[Prompt]:
     out = []
     for prompt in prompts:
         others = [p for p in prompts if p is not prompt and p.symbol == prompt.symbol]
-        is_part = bool(prompt.name) and any(prompt.name in p.fields for p in others)
+        # What fills a frame that is shorter is the task: `{system_message}` behind a few sentences.
+        said = sum(len(p.text) for p in (prompt, *others) if p.name == prompt.name)
+        is_part = bool(prompt.name) and any(prompt.name in p.fields and said <= len(p.text) for p in others)
         # A constant is the application's own text: `QUERY_PLAN_PROMPT`.
         is_asked = _is_asked(prompt.name) and not prompt.name.isupper()
         is_beside = is_asked and any(not _is_asked(p.name) and len(p.text) >= MIN_TASK for p in others)
