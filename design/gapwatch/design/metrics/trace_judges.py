@@ -16,10 +16,10 @@ from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, demand_of, rubric_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
+from gapwatch.design.patterns.code_walk import callee_text, names_in, own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
-from gapwatch.design.source.ir import call_line, is_call, keywords_of, line_of, pairs_in
+from gapwatch.design.source.ir import Expr, call_line, is_call, keywords_of, line_of, pairs_in
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
@@ -150,9 +150,10 @@ class TraceJudges:
         for symbol in component.symbols:
             subject = self._code.subject(symbol)
             for call in subject.calls if subject is not None and not out else ():
-                reach = subject.reach(call) if subject is not None else None
-                is_maker = bool(AGENT.search(last_name(call))) or (reach is not None and "Agent" in reach.dotted)
-                if subject is not None and reach is not None and reach.capability == "framework" and is_maker:
+                if subject is None or "gent" not in (text := callee_text(call)):
+                    continue
+                is_maker = bool(AGENT.search(last_name(call))) or "Agent" in text
+                if is_maker and subject.reach(call).capability == "framework":
                     out.append(_Agent(symbol, CodePlace(subject.program.path(subject.info), call_line(call)), True))
         return out
 
@@ -287,9 +288,11 @@ def _chain(subject: Subject) -> _Found | None:
     """Return the line at which a function puts a search before an answer: by a library, or in a chain with `|`."""
     path = subject.program.path(subject.info)
     for call in subject.calls:
-        names = subject.sites.names_outside(subject.symbol, call)
-        if any(_LIBRARIES.search(n) and any(map(_ANSWERS.search, n.split("."))) for n in names):
+        if _is_of_library(subject, call, _ANSWERS):
             return _Found(subject.symbol, CodePlace(path, call_line(call)), last_name(call))
+    file = subject.program.files[subject.info.module]
+    if file is None or b"etriever" not in file.source:
+        return None
     every = [(s, e) for s in subject.statements for own in own_expressions(s) for e in walk(own)]
     if any(e[0] == "o" and e[1] == "|" for _, e in every):
         for s, e in every:
@@ -303,9 +306,15 @@ def _chain(subject: Subject) -> _Found | None:
 def _searches(subject: Subject) -> list[_Found]:
     out = []
     for call in subject.calls:
-        names = subject.sites.names_outside(subject.symbol, call)
-        searched = [n for n in names if _LIBRARIES.search(n) and any(map(_SEARCHES.search, n.split(".")))]
-        if searched:
+        if _is_of_library(subject, call, _SEARCHES):
             place = CodePlace(subject.program.path(subject.info), call_line(call))
             out.append(_Found(subject.symbol, place, last_name(call)))
     return out
+
+
+def _is_of_library(subject: Subject, call: Expr, name: re.Pattern[str]) -> bool:
+    """Return whether a call is one of a library of searches, by a part of its name."""
+    if not any(map(name.search, callee_text(call).split("."))):
+        return False
+    names = subject.sites.names_outside(subject.symbol, call)
+    return any(_LIBRARIES.search(n) and any(map(name.search, n.split("."))) for n in names)
