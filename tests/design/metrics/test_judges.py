@@ -195,3 +195,67 @@ def test_failures_of_a_function_are_no_other_answers(tmp_path: Path) -> None:
     code += f"        return ask(TASK, text)\n{body}"
 
     assert [m.symbols[0] for m in _judges(_design(tmp_path, code))] == ["app.run"]
+
+
+_GRAPH = """\
+import chromadb
+import openai
+from fastapi import FastAPI
+from langgraph.graph import END, START, StateGraph
+
+app = FastAPI()
+client = openai.OpenAI()
+pages = chromadb.PersistentClient("pages").get_collection("pages")
+TASK = "TEXT {context} Say so where it does not tell. Question: {question}"
+
+
+def retrieve(state):
+    found = pages.query(query_texts=[state["question"]])["documents"][0]
+    return {"documents": found}
+
+
+def choose(state):
+    return {"documents": state["documents"][:3]}
+
+
+def NAME(state):
+    asked = TASK.format(context=state["documents"], question=state["question"])
+    said = client.chat.completions.create(model="m", messages=[{"role": "system", "content": asked}])
+    return {"answer": said.choices[0].message.content}
+
+
+graph = StateGraph(dict)
+graph.add_node("retrieve", retrieve)
+graph.add_node("choose", choose)
+graph.add_node("NAME", NAME)
+graph.add_edge(START, "retrieve")
+graph.add_edge("retrieve", "choose")
+graph.add_edge("choose", "NAME")
+graph.add_edge("NAME", END)
+chain = graph.compile()
+
+
+@app.post("/ask")
+def ask(question: str):
+    return chain.invoke({"question": question})["answer"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_judged"),
+    [
+        ("answer", "Answer the question from the context alone.", True),
+        ("answer_question", "Answer the question from the context alone.", True),
+        ("make_questions", "Ask for what is missing.", False),
+        ("rewrite", "Generate a better query for the search from what was found.", False),
+    ],
+)
+def test_what_nodes_before_found_is_evidence_of_statements(
+    name: str, text: str, is_judged: bool, tmp_path: Path
+) -> None:
+    code = _GRAPH.replace("NAME", name).replace("TEXT", text)
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": code})))
+    found = [m for m in _judges(made) if m.concern == "groundedness"]
+
+    assert bool(found) == is_judged
+    assert all([str(p) for p in m.evidence_from] == ["app.py:13"] for m in found)

@@ -146,3 +146,30 @@ def test_the_portfolio_with_a_judge_of_traces_can_be_loaded(tmp_path: Path) -> N
 
     (judge,) = (m for m in portfolio.metrics if m.name.endswith("rests_on_its_tools"))
     assert judge.is_trace and judge.component is None
+
+
+def test_an_agent_that_is_made_when_the_program_starts_is_judged(tmp_path: Path) -> None:
+    code = """\
+from fastapi import FastAPI
+from langchain.chains import RetrievalQA
+from langchain_community.vectorstores import FAISS
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+app = FastAPI()
+
+
+def make_chain():
+    pages = FAISS.load_local("pages", OpenAIEmbeddings())
+    return RetrievalQA.from_chain_type(llm=ChatOpenAI(), retriever=pages.as_retriever())
+
+
+chain = make_chain()
+
+
+@app.post("/ask")
+def ask(question: str):
+    return chain.invoke({"query": question})["result"]
+"""
+    made = _of_traces(_design(tmp_path, code))["rests_on_its_passages"]
+
+    assert [str(p) for p in made.evidence_from] == ["app.py:11"]

@@ -56,6 +56,8 @@ _HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template|^prefix$")
 _HOLDS_CHAIN = re.compile(r"(^|_)(chain|runnable|synthesizer)$")
 #: Most calls up that an argument is followed.
 _MAX_UP = 3
+#: Most nodes up that an entry of a graph's state is followed.
+_MAX_NODES = 4
 #: Most callers that are read for an argument.
 _MAX_CALLERS = 8
 
@@ -233,7 +235,11 @@ def evidence_of(
                     given = value if written else _entry_of(value, asked)
                     wanted |= set(_read(given))
                     out += [CodePlace(path, line) for line in _fetches(code, subject, given, field)]
+    states = {p.name for p in subject.ir.params if p.name not in ("self", "cls")}
     for passed, asked in sorted(wanted):
+        state, _, member = passed.partition(".")
+        if state in states and (asked or member) and not depth:
+            out += _from_nodes(code, symbol, asked or member, field)
         for caller, _, given in given_by_callers(code, subject, passed):
             if depth < _MAX_UP:
                 where = caller.program.path(caller.info)
@@ -244,6 +250,24 @@ def evidence_of(
                         code, caller.symbol, read, field, depth + 1, inner or (asked if given[0] == "n" else "")
                     )
     return list(dict.fromkeys(out))
+
+
+def _from_nodes(code: ClaimedCode, symbol: str, key: str, field: str) -> list[CodePlace]:
+    """Return the lines that fetch an entry of a graph's state: `return {"documents": ...}` of a node before."""
+    out: list[CodePlace] = []
+    seen, frontier = {symbol}, [symbol]
+    for _ in range(_MAX_NODES):
+        before = {e.src for one in frontier for e in code.material.sites.callers[one] if e.kind == "framework"}
+        frontier = sorted(before - seen)
+        seen |= before
+        for node in filter(None, map(code.subject, frontier)):
+            path = node.program.path(node.info)
+            given = [v for e in node.returned for d in walk(e) if d[0] == "d" for k, v in d[1] if k == ("k", key)]
+            for value in given:
+                out += [CodePlace(path, line) for line in _fetches(code, node, value, field)]
+                for read, inner in sorted(_read(value)):
+                    out += evidence_of(code, node.symbol, read, field, 1, inner)
+    return out
 
 
 def _entries(s: Stmt) -> Iterator[tuple[str, str, Expr]]:
@@ -321,14 +345,17 @@ def prompts_given(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tu
             yield subject, subject.ir.line, p.default
 
 
-def values_of_field(subject: Subject, field: str) -> set[str]:
-    """Return the names that a function fills a variable part of a template with: `render(context=passages)`."""
-    out: set[str] = set()
+def values_of_field(subject: Subject, field: str) -> set[tuple[str, str]]:
+    """Return the names that a function fills a variable part of a template with, each with the entry that is meant.
+
+    `render(context=passages)` gives ("passages", ""), and `format(context=state["found"])` gives ("state", "found").
+    """
+    out: set[tuple[str, str]] = set()
     for call in subject.calls:
-        out.update(n for given, value in call[3] if given == field for n in names_in(value))
+        out.update(read for given, value in call[3] if given == field for read in _read(value))
         for argument in arguments_of(call):
             if argument[0] == "d":
-                out.update(n for k, v in argument[1] if k == ("k", field) for n in names_in(v))
+                out.update(read for k, v in argument[1] if k == ("k", field) for read in _read(v))
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.answer_keys import keys_of_parsers, output_keys
@@ -136,8 +135,8 @@ def _is_asked(name: str) -> bool:
 def _evidence(code: ClaimedCode, symbol: str, field: str) -> list[CodePlace]:
     """Return the lines that fetch the value of a variable part: of the name itself, or of what it is filled with."""
     subject = code.subject(symbol)
-    names: Iterable[str] = values_of_field(subject, field) if subject is not None else ()
-    found = [place for name in (field, *names) for place in evidence_of(code, symbol, name, field)]
+    given = sorted(values_of_field(subject, field)) if subject is not None else []
+    found = [p for name, key in ((field, ""), *given) for p in evidence_of(code, symbol, name, field, key=key)]
     return list(dict.fromkeys(found))
 
 

@@ -160,7 +160,15 @@ _THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|jus
 
 
 #: Names of functions whose answers ask and name, and state nothing.
-_ASKING = re.compile(r"quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade")
+_ASKING = re.compile(
+    r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade)"
+)
+
+#: Words of a prompt that wants a question, a query or a grade.
+_FOR_NO_STATEMENT = re.compile(
+    r"binary score|standalone question|rephrase the|\bclassify\b|\bgrader\b"
+    r"|(generate|write|create|come up with)( \S+){0,5} (quer(y|ies)|questions)\b"
+)
 
 
 def _criteria(judged: _Judged) -> list[_Criterion]:
@@ -169,7 +177,8 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
     keys = sorted(k for k in {k for p in prompts for k in p.output_fields} - _ENVELOPE if not _THOUGHTS.search(k))
     asked = _asked(prompts)
     out: list[_Criterion] = []
-    if evidence and not _ASKING.search(tier.symbol.rpartition(".")[2].lower()):
+    states = not _ASKING.search(tier.symbol.rpartition(".")[2].lower()) and not _FOR_NO_STATEMENT.search(asked.lower())
+    if evidence and states:
         out.append(
             _Criterion(
                 family="rests_on_" + metric_name(evidence[0]),
