@@ -29,6 +29,17 @@ FORMS: dict[str, tuple[dict[str, str], set[str], set[str]]] = {
         {"m.plan -> m.search", "m.search -> m.write", "api.ask -> m.plan"},
         {"api.ask -> m.search", "m.plan -> m.write", "api.state -> m.plan"},
     ),
+    "a graph that two functions build, and a module keeps": (
+        {
+            "m.py": _GRAPH
+            + "def base():\n    g = StateGraph(dict)\n    g.add_node('p', plan)\n    g.add_edge(START, 'p')\n"
+            "    return g\n\n\ndef build():\n    g = base()\n    return g.compile(checkpointer=None)\n",
+            "api.py": "from m import build\n\nflow = build()\n\n\ndef ask(q):\n    return events(flow, q)\n\n\n"
+            "def events(graph, q):\n    yield from graph.stream({'q': q})\n\n\ndef status():\n    return 'well'\n",
+        },
+        {"api.ask -> m.plan"},
+        {"api.status -> m.plan"},
+    ),
     "a graph that a function builds in one chain": (
         {
             "m.py": _GRAPH + "def build():\n    return (\n        StateGraph(dict)"

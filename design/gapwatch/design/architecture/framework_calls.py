@@ -29,6 +29,8 @@ _MARKS = re.compile(
 _PART = re.compile(r"^(tool|tool_plain|system_prompt|instructions|output_validator|result_validator|output_tool)$")
 #: Names of functions that put a job in a queue by its name.
 _QUEUES = re.compile(r"submit|enqueue|send_task|dispatch|schedule|add_job|defer|create_job|run_job|trigger")
+#: Most functions in a row that hand on the agent or graph which the first of them makes.
+_MOST_MAKERS = 3
 _START = frozenset({"__start__", "START"})
 
 
@@ -216,23 +218,26 @@ class _FrameworkCalls:
                 self._held.values[info.number, target] = list(dict.fromkeys([*runs, *parts]))[:MOST]
 
     def _read_makers(self, inside: list[FunctionInfo]) -> None:
-        """Note the functions that return an agent or a compiled graph; who calls them runs it."""
-        makers: dict[str, list[str]] = {}
-        for info in inside:
-            if info.parent < 0:
-                continue
-            for s in statements(info.ir.body):
-                if s[0] == "return" and s[2] is not None and (is_call(s[2]) or s[2][0] == "n"):
-                    holds = s[2][0] == "n" and (
-                        (info.number, s[2][1]) in self._held.values or (info.number, s[2][1]) in self._held.graphs
-                    )
-                    is_made = is_call(s[2]) and (AGENT.search(last_name(s[2])) or last_name(s[2]) == "compile")
-                    if (holds or is_made) and (runs := self._held.runs(s[2], info)):
-                        makers[info.symbol] = runs
+        """Note the functions that return an agent or a compiled graph, and the variables that hold what they return."""
+        makers = self._held.makers
+        found = {info.symbol: runs for info in inside if (runs := self._held.made_by(info))}
+        callers: dict[str, set[str]] = defaultdict(set)
+        for edge in self._graph.edges:
+            callers[edge.dst].add(edge.src)
+        by_symbol = {info.symbol: info for info in self._program.functions}
+        for _ in range(_MOST_MAKERS):
+            makers.update(found)
+            calling = {src for symbol in found for src in callers[symbol]}
+            infos = [by_symbol[symbol] for symbol in sorted(calling) if symbol in by_symbol]
+            for info in infos:
+                self._held.read_made(info)
+            new = [info for info in infos if info.symbol not in makers]
+            found = {info.symbol: runs for info in new if (runs := self._held.made_by(info))}
+            if not found:
+                break
         for edge in self._graph.edges:
             for symbol in makers.get(edge.dst, ()):
                 self._edges[edge.src, symbol].update(edge.sites)
-        self._held.makers = makers
 
     def _read_readers(self) -> None:
         """Add an edge from each function that reads a variable with an agent or a graph to what that runs."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.patterns.code_walk import children, text_of
-from gapwatch.design.source.ir import Expr, is_call, is_name, name_of
-from gapwatch.design.source.program import FunctionInfo, Program, last_name
+from gapwatch.design.source.ir import Expr, is_call, is_name, name_of, targets_of, value_of
+from gapwatch.design.source.program import FunctionInfo, Program, last_name, statements
 
 #: Makers of agents, teams and tool loops.
 AGENT = re.compile(
@@ -146,6 +146,27 @@ class HeldFunctions:
         if hooks := self._hooks(callee, info.module):
             return hooks
         return self.makers.get(self.single(callee, info), []) if self.makers else []
+
+    def made_by(self, info: FunctionInfo) -> list[str]:
+        """Return what is run by who runs the agent or graph that a function returns; empty where it returns none."""
+        out: list[str] = []
+        for s in statements(info.ir.body) if info.parent >= 0 else ():
+            if s[0] == "return" and s[2] is not None and (is_call(s[2]) or s[2][0] == "n"):
+                holds = s[2][0] == "n" and (
+                    (info.number, s[2][1]) in self.values or (info.number, s[2][1]) in self.graphs
+                )
+                is_made = is_call(s[2]) and (AGENT.search(last_name(s[2])) or last_name(s[2]) == "compile")
+                out = (self.runs(s[2], info) if holds or is_made else []) or out
+        return out
+
+    def read_made(self, info: FunctionInfo) -> None:
+        """Note the variables that are given what a maker of agents or graphs returns."""
+        for s in statements(info.ir.body):
+            value = value_of(s) if s[0] == "assign" and len(targets_of(s)) == 1 else None
+            if value is not None and is_call(value):
+                runs = self.makers.get(self.single(value[1], info), [])
+                if runs:
+                    self.values[info.number, text_of(targets_of(s)[0])] = runs
 
     def _hooks(self, callee: Expr, module: int) -> list[str]:
         """Return the methods of a class of the repository that an agent's library runs; none of other classes."""
