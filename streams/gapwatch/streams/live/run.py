@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -41,6 +42,10 @@ RELAY_SECONDS, CLOSE_SECONDS = 1.0, 2.5
 FEED_SECONDS = 3.0
 #: Seconds that a run with `until_caught_up` waits at its end for the outbox to be sent.
 OUTBOX_SECONDS = 20.0
+#: Arenas of malloc in glibc. By default, eight for each core, queries over the API and exports leave free memory in the
+#: arenas of many threads: 20 MiB after two exports of 36,000 traces.
+_MALLOC_ARENAS = 2
+_M_ARENA_MAX = -8  # <malloc.h>
 _LOOK_SECONDS = 0.2
 _LOOKS_A_STATE = 5
 #: Looks at an assembly without work, after which the topic of traces has shown what it wrote last.
@@ -67,6 +72,7 @@ class Run:
         options: RunOptions | None = None,
         open_store: OpenStore | None = None,
     ) -> None:
+        _limit_malloc_arenas()  # before there are threads
         self._given, self._output, self._options = given, output, options or RunOptions()
         self.parts = build_parts(given, output, self._options, open_store)
         self._alert_log = AlertLog()
@@ -323,6 +329,13 @@ class Run:
         self._alert_log.look(self.parts.thread.store)
         if alerts.show(self.parts.thread.store, self.parts.service.metrics):
             self.parts.relay.wake()  # a decision may have left a message
+
+
+def _limit_malloc_arenas() -> None:
+    """Let all threads share few arenas of malloc, where the C library is glibc."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, _MALLOC_ARENAS)
 
 
 def _log_failure(done: Future[None]) -> None:
