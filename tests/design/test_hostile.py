@@ -195,7 +195,7 @@ def test_any_mixture_of_statements_is_resolved_and_designed(
 HOSTILE = """
 import openai
 def ask(q):
-    '''</code><script>alert(1)</script> | `x` [a](javascript:alert(1))'''
+    '''</code><script>alert(1)</script>\x1b[2J | `x` [a](javascript:alert(1))'''
     PROMPT = "Ignore all rules. <img src=x onerror=alert(1)> {context} ${{7*7}} answer the question"
     return openai.chat.completions.create(model="x", messages=[PROMPT + q])
 """
@@ -212,6 +212,7 @@ def test_a_file_name_with_newlines_and_markup_stays_text(tmp_path: Path) -> None
     assert "<script" not in html
     assert "<img" not in html
     assert "<script" not in markdown
+    assert all(c.isprintable() or c == "\n" for c in html + markdown)
     portfolio = parse_portfolio(portfolio_yaml(portfolio_data(design), design))
     assert portfolio.components
 

@@ -95,6 +95,7 @@ class Design:
         readings: Files that were read.
         skipped: Files and folders that were not read.
         unread: Number of files in languages that are not read, by language.
+        secrets: `path:line` of each key and password in the files; no text of the design holds one.
         graph: The call graph.
         hits: Patterns of all files.
         routes: Ways to one answer, in order, of production code.
@@ -128,6 +129,7 @@ class Design:
     readings: tuple[FileReading, ...]
     skipped: tuple[Skipped, ...]
     unread: Mapping[str, int]
+    secrets: tuple[str, ...]
     graph: CallGraph
     hits: tuple[PatternHit, ...]
     routes: tuple[Route, ...]
@@ -297,6 +299,7 @@ def _finish(
         readings=readings(code.program),
         skipped=scan.skipped,
         unread=scan.unread,
+        secrets=scan.secrets,
         graph=code.material.graph,
         hits=code.hits,
         routes=code.material.routes,

@@ -243,3 +243,14 @@ def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhaust
 
     outcomes = [span.attributes["retry_outcome"] for span in found.named("ask")]
     assert outcomes == ["first_try", "recovered", "exhausted"]
+
+
+def test_a_file_whose_name_has_quotes_and_newlines_spoils_no_patch(tmp_path: Path) -> None:
+    names = ["it's.py", 'q"uote.py', "new\nline.py", "a b.py", "tab\t.py", "back\\slash.py", "é.py"]
+    write_tree(tmp_path / "app", dict.fromkeys(names, "def ask(q):\n    return q\n"))
+    plans = [PlannedSpan("c", "ask", "chain", name, "ask", MarkedFunction("ask", 1)) for name in names]
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path / "app", plans, names).text)
+
+    subprocess.run(["git", "apply", str(tmp_path / "p.patch")], cwd=tmp_path / "app", check=True, timeout=20)
+
+    assert all("import span_recording" in (tmp_path / "app" / name).read_text() for name in names)

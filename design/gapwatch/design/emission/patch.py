@@ -354,9 +354,15 @@ def _with_lines(lines: list[str], insertions: Iterable[Insertion]) -> list[str]:
 
 
 def _diff(path: str, before: list[str], after: list[str]) -> str:
-    head = f"diff --git a/{path} b/{path}\n" + ("new file mode 100644\n" if not before else "")
-    old = f"a/{path}" if before else "/dev/null"
+    old, new = (_quoted(f"{side}/{path}") for side in "ab")
+    head = f"diff --git {old} {new}\n" + ("new file mode 100644\n" if not before else "")
     body = ""
-    for line in difflib.unified_diff(before, after, old, f"b/{path}", n=3):
+    for line in difflib.unified_diff(before, after, old if before else "/dev/null", new, n=3):
         body += line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
     return head + body
+
+
+def _quoted(path: str) -> str:
+    """Return a path as git spells it: in quotes where it holds a quote, a backslash or a control character."""
+    signs = "".join(f"\\{ord(c):03o}" if c < " " or c in '"\\\x7f' else c for c in path)
+    return path if signs == path else f'"{signs}"'

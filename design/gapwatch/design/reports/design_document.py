@@ -28,7 +28,7 @@ from gapwatch.design.reports.document import (
 )
 from gapwatch.design.reports.graph_folding import folded
 from gapwatch.design.reports.spans_section import points_section, present_section
-from gapwatch.design.reports.summary import summary
+from gapwatch.design.reports.summary import summary, unread_paths
 from gapwatch.design.stage import Design
 
 #: Labels of key figures whose JSON key alone is unclear.
@@ -52,6 +52,8 @@ _LABELS = {
 }
 #: Imports without a file that the head of the report lists.
 _MOST_IMPORTS = 5
+#: Places of keys and passwords that the head of the report lists.
+_MOST_SECRETS = 5
 #: Unread paths that the report lists one by one; the rest is a count.
 _MOST_SKIPPED = 40
 
@@ -119,6 +121,18 @@ def _head(design: Design) -> Iterator[Block]:
     if design.unread:
         told = ", ".join(f"{count:,} files of {language}" for language, count in design.unread.items())
         yield _text(Strong("Not read:"), f" {told}. What they do is missing from everything below.", look="notice")
+    if unread := unread_paths(design):
+        paths = _codes((f"{s.path}: {s.reason}" for s in unread), _MOST_IMPORTS)
+        yield _text(Strong("Python that was not read:"), " ", paths, ".", look="notice")
+    if design.secrets:
+        places = _codes(design.secrets, _MOST_SECRETS)
+        yield _text(
+            Strong("Keys or passwords in the code:"),
+            " ",
+            places,
+            ". The files of this design mask them.",
+            look="notice",
+        )
     yield from _numbers(design)
 
 

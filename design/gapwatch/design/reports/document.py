@@ -173,3 +173,8 @@ class Document:
 
     title: str
     sections: tuple[tuple[Block, ...], ...]
+
+
+def printable(text: str) -> str:
+    """Return a text with a sign in place of each control character, so that none reaches a terminal; newlines stay."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

@@ -7,6 +7,7 @@ from html import escape
 from math import log2
 
 from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.reports.document import printable
 from gapwatch.design.reports.graph_folding import FoldedGraph, GraphBox, GraphLine, folded
 from gapwatch.design.reports.graph_layout import BOX, GraphLayout, Node, arranged
 
@@ -19,6 +20,10 @@ _LETTERS = 24
 _SMALLEST = 0.8
 #: Part of the width of a box along which its lines leave and arrive, and most room between two of them.
 _PORTS, _PORT = 0.7, 22.0
+
+
+def _plain(text: str) -> str:
+    return escape(printable(text))
 
 
 def draw(architecture: Architecture) -> str:
@@ -49,10 +54,10 @@ def _members(graph: FoldedGraph) -> str:
     out = []
     for box in graph.boxes:
         if box.members:
-            links = ", ".join(f'<a href="#c-{escape(i)}">{escape(name)}</a>' for i, name in box.members)
+            links = ", ".join(f'<a href="#c-{_plain(i)}">{_plain(name)}</a>' for i, name in box.members)
             out.append(
-                f"<details><summary><b>{escape(box.title.partition(':')[0])}</b> {escape(box.detail)}</summary>"
-                f'<p id="{escape(box.anchor)}">{links}</p></details>'
+                f"<details><summary><b>{_plain(box.title.partition(':')[0])}</b> {_plain(box.detail)}</summary>"
+                f'<p id="{_plain(box.anchor)}">{links}</p></details>'
             )
     return f'<div class="members">{"".join(out)}</div>' if out else ""
 
@@ -146,8 +151,8 @@ def _aside(layout: GraphLayout, src: str, dst: str) -> str:
 
 def _path(line: GraphLine, path: str, number: dict[str, int], look: str) -> str:
     width = f' style="stroke-width:{1.4 + log2(line.count) / 2:.2g}"' if line.count > 1 else ""
-    looks = f"edge {escape(line.verification)} e{number[line.src]} e{number[line.dst]} {look}".strip()
-    return f'<path class="{looks}"{width} d="{path}" marker-end="url(#tip)"><title>{escape(line.title)}</title></path>'
+    looks = f"edge {_plain(line.verification)} e{number[line.src]} e{number[line.dst]} {look}".strip()
+    return f'<path class="{looks}"{width} d="{path}" marker-end="url(#tip)"><title>{_plain(line.title)}</title></path>'
 
 
 def _box(box: GraphBox, number: int, x: float, y: float) -> str:
@@ -157,9 +162,9 @@ def _box(box: GraphBox, number: int, x: float, y: float) -> str:
         # Of a folder the end says most.
         name = "…" + box.name[-_LETTERS + 1 :] if box.role == "folded" else box.name[: _LETTERS - 1] + "…"
     return (
-        f'<a class="b{number}" href="#{escape(box.anchor)}"><g class="node {escape(box.role)}">'
-        f"<title>{escape(box.title)}</title>"
+        f'<a class="b{number}" href="#{_plain(box.anchor)}"><g class="node {_plain(box.role)}">'
+        f"<title>{_plain(box.title)}</title>"
         f'<rect x="{x:.1f}" y="{y:g}" width="{BOX:g}" height="{_HEIGHT}" rx="9"/>'
-        f'<text class="name" x="{x + BOX / 2:.1f}" y="{y + 23:g}">{escape(name)}</text>'
-        f'<text class="detail" x="{x + BOX / 2:.1f}" y="{y + 41:g}">{escape(box.detail)}</text></g></a>'
+        f'<text class="name" x="{x + BOX / 2:.1f}" y="{y + 23:g}">{_plain(name)}</text>'
+        f'<text class="detail" x="{x + BOX / 2:.1f}" y="{y + 41:g}">{_plain(box.detail)}</text></g></a>'
     )

@@ -21,6 +21,7 @@ from gapwatch.design.reports.document import (
     Table,
     Tiles,
     Words,
+    printable,
 )
 from gapwatch.design.reports.graph_drawing import draw
 
@@ -49,7 +50,7 @@ def report_html(document: Document) -> str:
 
 
 def _plain(text: str) -> str:
-    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+    return escape(printable(text))
 
 
 def _tag(name: str, inside: str, look: str = "") -> str:

@@ -17,6 +17,7 @@ from gapwatch.design.reports.document import (
     Paragraph,
     Table,
     Words,
+    printable,
 )
 
 _SIGNS = re.compile(r"[\\`*_{}\[\]|#]")
@@ -30,12 +31,12 @@ def report_markdown(document: Document) -> str:
 
 def _plain(text: str) -> str:
     """Return a text escaped so that Markdown shows it as it is."""
-    marked = _SIGNS.sub(r"\\\g<0>", re.sub(r"\s+", " ", text))
+    marked = _SIGNS.sub(r"\\\g<0>", printable(re.sub(r"\s+", " ", text)))
     return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _code(text: str) -> str:
-    plain = " ".join(text.split()).replace("`", "'").replace("|", "¦")
+    plain = printable(" ".join(text.split())).replace("`", "'").replace("|", "¦")
     return f"`{plain}`" if plain else ""
 
 

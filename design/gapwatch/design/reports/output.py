@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from rich.table import Table
 
 from gapwatch.design.reports.design_document import design_document
 from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, UnmonitoredCode
+from gapwatch.design.reports.document import printable
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.reports.export_spans import spans_data, spans_json
 from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
-from gapwatch.design.reports.summary import summary
+from gapwatch.design.reports.summary import notices, summary
 from gapwatch.design.stage import Design
 from gapwatch.scorers.errors import JobError, SourceError
 from gapwatch.scorers.loading.facts_file import merge_facts, read_facts
@@ -113,7 +115,8 @@ def add_fact(path: Path, fact: Fact) -> None:
         raise JobError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-_SEVERITY = {"page": "pages", "ticket": "ticket"}
+#: Letters of a line where the summary goes to a file or a pipe; names stay whole.
+_WIDTH_OF_FILES = 200
 
 
 def print_summary(design: Design, out: Path) -> None:
@@ -123,44 +126,54 @@ def print_summary(design: Design, out: Path) -> None:
         design: The design.
         out: Folder that its files were written to.
     """
-    console = Console()
+    # Texts of the code are no markup. A file or a pipe has no width, so that names stay whole there.
+    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
+    console = Console(markup=False, highlight=False, emoji=False, soft_wrap=width is not None, width=width)
     numbers = summary(design)
+    edges = f" ({numbers['edges_verified_share']:.0%} verified)" if numbers["component_edges"] else ""
+    judges = numbers["judges"] - sum(m.is_exported for m in design.metrics if m.source == "judge")
+    waiting = f" and {_counted(judges, 'judge')} without a model" if judges else ""
     console.print(
-        f"[bold]{numbers['components']}[/] components, [bold]{numbers['component_edges']}[/] edges"
-        f" ({numbers['edges_verified_share']:.0%} verified), [bold]{numbers['metrics_exported']}[/] metrics,"
-        f" [bold]{numbers['open_questions']}[/] open questions; {numbers['resolution_rate']:.1%} of"
-        f" {numbers['call_sites']:,} calls resolved in {numbers['files']:,} files"
+        f"{_counted(numbers['components'], 'component')}, {_counted(numbers['component_edges'], 'edge')}{edges},"
+        f" {_counted(numbers['metrics_exported'], 'metric')}{waiting},"
+        f" {_counted(numbers['open_questions'], 'open question')}; {numbers['resolution_rate']:.1%} of"
+        f" {numbers['call_sites']:,} calls resolved in {_counted(numbers['files'], 'file')}"
     )
-    if not design.has_model:
-        console.print("[yellow]Gapwatch found no call to a model. Answer the first question to name it.[/]")
+    for notice in notices(design):
+        console.print(printable(notice), style="yellow")
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("metric", overflow="fold")
+    table.add_column("metric", no_wrap=True)
     table.add_column("alert", no_wrap=True)
     table.add_column("rests on", overflow="fold")
     for m in design.metrics:
         if m.is_exported:
-            further = f" +{len(m.places) - 1}" if len(m.places) > 1 else ""
+            further = f" and {len(m.places) - 1} more" if len(m.places) > 1 else ""
             first = f"{Path(m.places[0].path).name}:{m.places[0].line}{further}" if m.places else ""
-            table.add_row(m.name, _SEVERITY.get(m.severity, ""), first)
+            table.add_row(m.name, m.severity or "none", printable(first))
     console.print(table)
     if design.selection.shelf:
-        console.print(f"{len(design.selection.shelf)} more metrics are on the shelf: gapwatch design add NAME.")
-    console.print(
-        f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb", highlight=False
-    )
+        more = _counted(len(design.selection.shelf), "more metric")
+        console.print(f"On the shelf: {more} (report.md); gapwatch design add REPO NAME takes one in.")
+    console.print(f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb")
     if numbers["spans_there"] or numbers["libraries_instrumented"]:
         console.print(
-            f"The spans that there are answer {numbers['metrics_answered']} metrics, and"
+            f"The spans that there are answer {_counted(numbers['metrics_answered'], 'metric')}, and"
             f" {numbers['metrics_partly_answered']} in part; the report says for each what is missing."
         )
     asked = "answer the questions in the report, " if design.open_questions else ""
     if numbers["integration_points"]:
+        is_part = 0 < numbers["spans_first"] < numbers["integration_points"]
+        first = f" (the first {numbers['spans_first']} of them first)" if is_part else ""
         console.print(
-            f"Next: {asked}emit the {numbers['integration_points']} spans that the report lists "
-            f"(the first {numbers['spans_first']} of them first), then run gapwatch replay."
+            f"Next: {asked}emit the {_counted(numbers['integration_points'], 'span')} that the report lists"
+            f"{first}, then run gapwatch replay."
         )
     elif asked:
         console.print(f"Next: {asked}then run gapwatch replay.")
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def diff_text(diff: DesignDiff) -> str:

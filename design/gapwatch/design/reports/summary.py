@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.source.scan import LEFT_OUT_ON_PURPOSE, Skipped
 from gapwatch.design.stage import Design
 
 
@@ -52,6 +54,27 @@ def summary(design: Design) -> dict[str, Any]:
         "metrics_answered": sum(m.is_exported and m.is_answered == "yes" for m in design.metrics),
         "metrics_partly_answered": sum(m.is_exported and m.is_answered == "partly" for m in design.metrics),
     }
+
+
+def unread_paths(design: Design) -> list[Skipped]:
+    """Return the Python files and folders that should have been read and were not."""
+    return [s for s in design.skipped if s.reason not in LEFT_OUT_ON_PURPOSE]
+
+
+def notices(design: Design) -> Iterator[str]:
+    """Yield a sentence for each thing that makes a design less than its numbers say; the report has the places."""
+    if not design.has_model:
+        yield "Gapwatch found no call to a model. Answer the first question to name it."
+    if lost := len(design.own_imports.lost):
+        yield f"Imports of the repository's own files that lead to no file: {lost:,}. Calls through them are missing."
+    if unread := unread_paths(design):
+        more = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+        yield f"Python that was not read: {unread[0].path} ({unread[0].reason}){more}."
+    if design.unread:
+        yield f"Not read: {', '.join(f'{n:,} files of {language}' for language, n in design.unread.items())}."
+    if design.secrets:
+        more = f" and {len(design.secrets) - 1:,} more" if len(design.secrets) > 1 else ""
+        yield f"Keys or passwords in the code: {design.secrets[0]}{more}. The files of this design mask them."
 
 
 def spans_in_order(design: Design) -> list[tuple[str, list[IntegrationPoint]]]:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from gapwatch.design.source.ignore import IgnoreRules
 from gapwatch.design.source.project_file import declared_packages, required_packages
 from gapwatch.design.source.regular_file import read_regular
+from gapwatch.design.source.secret_texts import without_secrets
 from gapwatch.design.source.tracked_files import tracked_files, with_folders
 from gapwatch.scorers.errors import SourceError
 
@@ -28,6 +29,10 @@ PLAIN_SUFFIXES = frozenset(
     {"jinja", "jinja2", "j2", "txt", "md", "mdx", "prompt", "prompty", "tmpl", "tpl", "mustache", "hbs", "xml"}
 )
 KEYED_SUFFIXES = frozenset({"yaml", "yml", "toml", "json"})
+
+_LINK, _IGNORED, _BUILT = "symbolic link, not followed", "ignored by .gitignore", "build result or environment"
+#: Reasons not to read a path that say nothing against the design.
+LEFT_OUT_ON_PURPOSE = frozenset({_LINK, _IGNORED, _BUILT})
 
 #: Folders that never hold source of the project.
 _SKIPPED_FOLDERS = frozenset(
@@ -93,7 +98,7 @@ class SourceFile:
         path: Relative to the root, with `/`.
         sha: SHA-256 of the content, hexadecimal.
         tags: Of test, example, migration, vendored, tooling, generated, left_behind; sorted.
-        source: The bytes.
+        source: The bytes, without keys and passwords.
     """
 
     path: str
@@ -129,6 +134,7 @@ class Scan:
         texts: Paths of text files and templates outside tests and examples, sorted. They are read only where code
             names them.
         unread: Number of files in languages that are not read, by language, sorted.
+        secrets: `path:line` of each key and password in the files, in their order.
     """
 
     root: Path
@@ -139,6 +145,7 @@ class Scan:
     requires: frozenset[str] = frozenset()
     texts: tuple[str, ...] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
 
 
 def scan_repository(root: Path) -> Scan:
@@ -174,6 +181,7 @@ def scan_repository(root: Path) -> Scan:
         requires,
         tuple(sorted(walk.texts)),
         dict(sorted(walk.unread.items())),
+        tuple(f"{path}:{line}" for path, line in sorted(walk.secrets)),
     )
 
 
@@ -199,6 +207,7 @@ class _Walk:
         self.skipped: list[Skipped] = []
         self.texts: list[str] = []
         self.unread: Counter[str] = Counter()
+        self.secrets: list[tuple[str, int]] = []
         self._tracked = with_folders(tracked_files(root.resolve()))
         #: Folders that a rule leaves out and that hold a tracked file.
         self._left_out: set[str] = set()
@@ -227,7 +236,7 @@ class _Walk:
         if entry.is_symlink():
             # The target of a link inside the root is found under its own name; targets outside are never read.
             if path.endswith(".py") or _leads_to_folder(entry):
-                self.skipped.append(Skipped(path, "symbolic link, not followed"))
+                self.skipped.append(Skipped(path, _LINK))
             return None
         if entry.is_dir(follow_symlinks=False):
             return self._folder(entry, path, rules)
@@ -235,7 +244,7 @@ class _Walk:
             self._other(path, rules)
             return None
         if self._is_ignored(rules, path, is_folder=False):
-            self.skipped.append(Skipped(path, "ignored by .gitignore"))
+            self.skipped.append(Skipped(path, _IGNORED))
             return None
         self._file(entry, path)
         return None
@@ -271,10 +280,10 @@ class _Walk:
         # `os.path` says no where the folder cannot be searched, or its path is too long.
         is_package = os.path.exists(os.path.join(entry.path, "__init__.py"))  # noqa: PTH110, PTH118
         if (name in _BUILD_FOLDERS and not is_package) or os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):  # noqa: PTH110, PTH118
-            self.skipped.append(Skipped(path, "build result or environment"))
+            self.skipped.append(Skipped(path, _BUILT))
             return None
         if self._is_ignored(rules, path, is_folder=True):
-            self.skipped.append(Skipped(path, "ignored by .gitignore"))
+            self.skipped.append(Skipped(path, _IGNORED))
             return None
         return path, rules
 
@@ -291,6 +300,8 @@ class _Walk:
                 source = read_regular(entry.path, MAX_FILE_BYTES + 1)
                 sha = hashlib.sha256(source).hexdigest()
                 path = spelled(path)
+                source, lines = without_secrets(source)
+                self.secrets += [(path, line) for line in lines]
                 self.files.append(SourceFile(path, sha, _tags(path, source), source))
         except OSError as error:
             self.skipped.append(Skipped(path, f"cannot be read: {error.strerror}"))

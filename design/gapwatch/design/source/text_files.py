@@ -15,6 +15,7 @@ import yaml
 
 from gapwatch.design.source.regular_file import read_regular
 from gapwatch.design.source.scan import KEYED_SUFFIXES
+from gapwatch.design.source.secret_texts import without_secrets
 
 #: Larger files hold data and no prompts, in bytes.
 _MAX_BYTES = 200_000
@@ -123,7 +124,7 @@ class TextFiles:
     def _read(self, path: str) -> str:
         try:
             source = read_regular(self._root / path, _MAX_BYTES + 1)
-            return source.decode("utf-8") if len(source) <= _MAX_BYTES else ""
+            return without_secrets(source)[0].decode("utf-8") if len(source) <= _MAX_BYTES else ""
         except (OSError, UnicodeDecodeError):
             return ""
 
