@@ -332,7 +332,7 @@ class Run:
 
 
 def _limit_malloc_arenas() -> None:
-    """Let all threads share few arenas of malloc, where the C library is glibc."""
+    """Make all threads share few arenas of malloc, where the C library is glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, _MALLOC_ARENAS)
