@@ -163,10 +163,12 @@ def print_summary(design: Design, out: Path) -> None:
     asked = "answer the questions in the report, " if design.open_questions else ""
     if numbers["integration_points"]:
         is_part = 0 < numbers["spans_first"] < numbers["integration_points"]
-        first = f" (the first {numbers['spans_first']} of them first)" if is_part else ""
+        count = f"the first {numbers['spans_first']} of them" if is_part else "them"
         console.print(
-            f"Next: {asked}emit the {_counted(numbers['integration_points'], 'span')} that the report lists"
-            f"{first}, then run gapwatch replay."
+            f"Next: {asked}let `gapwatch instrument --design {out} -- python app.py` emit the"
+            f" {_counted(numbers['integration_points'], 'span')}, or write {count} by hand as the report shows;"
+            " then run gapwatch replay.",
+            highlight=False,
         )
     elif asked:
         console.print(f"Next: {asked}then run gapwatch replay.")
