@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 
+from gapwatch.design.agents.limit_loops import find_limit_loops
 from gapwatch.design.agents.loop_search import find_loops
 from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings, search
 from gapwatch.design.architecture.claimed_code import ClaimedCode
@@ -218,7 +219,9 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
         sinks.setdefault(use.symbol, set()).add(use.capability)
     distances = model_distances(graph, sinks)
     loops = tuple(one for one in find_loops(program, sites, node_graphs, distances) if not tags.get(one.path))
+    known = {(one.path, one.line) for one in loops} | {(h.path, h.line) for h in hits if h.pattern == "has_retry_loop"}
     further = {h for one in loops for h in one.hits()} | find_request_failures(program, sites, graph, kept, distances)
+    further |= {h for h in find_limit_loops(program, sites, distances, known) if not tags.get(h.path)}
     hits, kept = tuple(sorted({*hits, *further})), tuple(sorted({*kept, *further}))
     salience = file_salience(graph, kept, distances)
     return CodeReading(

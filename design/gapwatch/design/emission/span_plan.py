@@ -11,7 +11,7 @@ from gapwatch.design.architecture.tiers import arm_tiers
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import leaves
+from gapwatch.design.patterns.code_walk import leaves, names_in, tags_in, target_names
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -22,7 +22,9 @@ from gapwatch.design.source.ir import (
     handler_body,
     handlers_of,
     line_of,
+    operators_of,
     orelse_of,
+    target_of,
 )
 from gapwatch.design.source.program import inner_bodies, statements
 
@@ -70,6 +72,28 @@ def _breaks(body: Body) -> list[int]:
             out += _breaks(body_of(s)) + _breaks(orelse_of(s))
         elif s[0] not in ("for", "while"):
             out += [line for inner in inner_bodies(s) for line in _breaks(inner)]
+    return out
+
+
+def _given_up(loop: Stmt) -> list[int]:
+    """Return the lines in a loop at which it gives up: at its limit, or where a handler goes on no more.
+
+    A handler goes on for a further try only where a test holds: `if error.is_short and tries < 3: continue`.
+    """
+    inside = list(statements(body_of(loop)))
+    counts = {n for s in inside if s[0] == "aug" for n in target_names(target_of(s))}
+    counts |= set(target_names(target_of(loop))) if loop[0] == "for" else set()
+    out = []
+    for s in (x for x in inside if x[0] == "if"):
+        test, block = branches_of(s)[0]
+        is_over = test[0] == "q" and set(operators_of(test)) <= {">", ">=", "=="} and bool(counts & names_in(test))
+        if is_over and block and block[-1][0] in ("return", "raise") and line_of(block[-1]) != line_of(s):
+            out.append(line_of(block[-1]))
+    for handler in (h for s in body_of(loop) if s[0] == "try" for h in handlers_of(s)):
+        block = handler_body(handler)
+        goes_on = any(x[0] == "if" and tags_in(branches_of(x)[0][1], "continue") for x in block)
+        if goes_on and block[-1][0] in ("return", "raise"):
+            out.append(line_of(block[-1]))
     return out
 
 
@@ -200,7 +224,7 @@ class _Planner:
 
     def _attempts(self) -> Iterator[tuple[PatternHit, Stmt]]:
         """Yield the loops whose turns are attempts."""
-        for hit in self._hits("has_retry_loop", "loop"):
+        for hit in self._hits("has_retry_loop", "loop", "limit"):
             yield from ((hit, s) for s in self._statements(hit, "for", "while") if body_of(s))
 
     def _retries(self) -> str:
@@ -215,6 +239,8 @@ class _Planner:
 
     def _retry_outcome(self) -> str:
         for hit, s in self._attempts():
+            for line in _given_up(s):
+                self._mark(hit.symbol, line, "set", "retry_outcome", "exhausted")
             after, body = self._line_after(hit, end_of(s)), body_of(s)
             if not after:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from gapwatch.design.agents.agent_loop import AgentLoop
+from gapwatch.design.agents.agent_loop import ERROR, AgentLoop
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.patterns.hit import PatternHit
@@ -32,7 +32,7 @@ def agent_metrics(component: ComponentDraft, hits: list[PatternHit], make: Metri
     for loop in component.loops:
         begins = [h for h in agents if (h.symbol, h.line, h.kind) == (loop.symbol, loop.line, loop.kind)]
         leaves = [h for h in agents if h.kind == "exit" and _is_exit(h, loop)] if loop.kind == "graph" else begins
-        if leaves and loop.bad and not _is_told_already(loop, component):
+        if leaves and loop.bad and not _is_told_already(loop, component) and not _ends_by_calls_alone(loop):
             same = ends.setdefault(("graph" if loop.kind == "graph" else "", *loop.bad), ([], []))
             same[0].append(loop)
             same[1].extend(leaves)
@@ -76,6 +76,11 @@ def _is_told_already(loop: AgentLoop, component: ComponentDraft) -> bool:
     bad = [e for e in loop.exits if not e.is_good]
     is_seen = not loop.can_raise or loop.kind == "library"  # The status of the span tells of exceptions.
     return bool(bad) and is_seen and all((e.path, e.line) in lines for e in bad)
+
+
+def _ends_by_calls_alone(loop: AgentLoop) -> bool:
+    """Return whether the only bad end of a loop is an error of what it calls, which the calls' own metrics count."""
+    return loop.kind == "loop" and loop.bad == (ERROR,) and all(e.is_good for e in loop.exits)
 
 
 def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: MetricMaker) -> MetricDesign:

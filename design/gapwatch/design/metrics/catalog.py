@@ -337,9 +337,22 @@ class Catalog:
 
     def _retries(self) -> Iterator[MetricDesign]:
         hits = self._hits("has_retry_loop", "loop", "decorator", "recursion", "client")
-        if not hits:
-            return
-        yield self._make(
+        if hits:
+            yield self._retry_count(hits)
+        if bounded := [*hits, *self._hits("has_retry_loop", "limit")]:
+            yield self._make(
+                "retries_exhausted",
+                bounded,
+                {"form": "check", "field": "attributes.retry_outcome", "not": {"one_of": ["exhausted"]}},
+                purpose="calls succeed, and loops get what they ask for, before the tries are used up",
+                concern="reliability",
+                fields=["attributes.retry_outcome"],
+                severity="page",
+                action="the dependency is down or the request can never succeed",
+            )
+
+    def _retry_count(self, hits: list[PatternHit]) -> MetricDesign:
+        return self._make(
             "retry_count",
             hits,
             {"form": "measure", "field": "attributes.retry_count", "unit": "retries"},
@@ -354,16 +367,6 @@ class Catalog:
             severity="ticket",
             action="find the error that is retried; retries hide it and cost time",
             valid_when="the call was made; answers from a cache need no retry",
-        )
-        yield self._make(
-            "retries_exhausted",
-            hits,
-            {"form": "check", "field": "attributes.retry_outcome", "not": {"one_of": ["exhausted"]}},
-            purpose="calls succeed before the retries are exhausted",
-            concern="reliability",
-            fields=["attributes.retry_outcome"],
-            severity="page",
-            action="the dependency is down or the request can never succeed",
         )
 
     def _handlers(self) -> Iterator[MetricDesign]:
@@ -448,7 +451,7 @@ class Catalog:
         told = {(h.path, h.line) for h in (*self._hits("tells_model_error"), *self._hits("fails_request", "answer"))}
         hits = [h for h in self._hits("returns_failure") if (h.path, h.line) not in told]
         # What follows the last attempt is counted by the retries that are exhausted.
-        loops = self._hits("has_retry_loop", "loop")
+        loops = self._hits("has_retry_loop", "loop", "limit")
         given_up = {
             min((h for h in hits if h.symbol == loop.symbol and h.line > loop.end), default=None, key=lambda h: h.line)
             for loop in loops

@@ -43,6 +43,31 @@ def forecast(town: str) -> str:
             continue
 
 
+def best_of(town: str, least: int) -> str:
+    tries = 0
+    best = ""
+    while True:
+        try:
+            best = max(best, httpx.get("https://forecast.example", params={"town": town}).text)
+        except httpx.HTTPError:
+            continue
+        if tries >= least and best != "":
+            break
+        tries += 1
+    return best
+
+
+def counted(town: str) -> str:
+    tries = 0
+    while True:
+        try:
+            return httpx.get("https://forecast.example", params={"town": town}).text
+        except httpx.HTTPError:
+            tries += 1
+            if tries > 3:
+                return "nobody knows"
+
+
 @app.post("/ask")
 def ask(town: str, messages: list[str]) -> str:
-    return f"{weather(town)} {forecast(town)} {birthday(messages)}"
+    return f"{weather(town)} {forecast(town)} {birthday(messages)} {best_of(town, 3)} {counted(town)}"

@@ -15,6 +15,8 @@ from gapwatch.design.patterns.code_walk import (
     constants_in,
     names_in,
     own_expressions,
+    tags_in,
+    target_names,
     unwrapped,
     walk,
 )
@@ -26,14 +28,16 @@ from gapwatch.design.source.ir import (
     Expr,
     Stmt,
     body_of,
+    branches_of,
     call_line,
     callee_of,
-    constant_of,
     end_of,
     handler_body,
     handlers_of,
     is_call,
     line_of,
+    target_of,
+    targets_of,
     value_of,
 )
 from gapwatch.design.source.program import last_name, statements
@@ -226,13 +230,20 @@ def _never_exhausted(metric: MetricDesign, place: CodePlace, symbol: str, view: 
 
 
 def _is_endless(loop: Stmt) -> bool:
-    """Return whether `while True` is left by success alone: nothing in it is compared with a number or a limit."""
+    """Return whether nothing but success ends `while True`: no count of its own that is held against a limit alone."""
     if loop[2][0] != "k":
         return False
-    compared = [e for s in statements(body_of(loop)) for own in own_expressions(s) for e in walk(own) if e[0] == "q"]
-    return not any(
-        set(e[1]) & {"<", "<=", ">", ">="} or any(type(constant_of(o)) is int for o in e[2]) for e in compared
-    )
+    inside = list(statements(body_of(loop)))
+    counted = {n for s in inside if s[0] == "aug" for n in target_names(target_of(s))}
+    for s in inside:
+        value = value_of(s) if s[0] == "assign" else None
+        counted |= names_in(value) & {n for t in targets_of(s) for n in target_names(t)} if value is not None else set()
+    for test, block in ((t, b) for s in inside if s[0] == "if" for t, b in branches_of(s)):
+        compared = any(e[0] == "q" and counted & names_in(e) for e in walk(test))
+        # `if tries >= least and found: break` is no limit.
+        if compared and (tags_in(block, "raise", "return") or (test[0] == "q" and tags_in(block, "break"))):
+            return False
+    return True
 
 
 def _no_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
