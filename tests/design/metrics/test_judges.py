@@ -259,3 +259,14 @@ def test_what_nodes_before_found_is_evidence_of_statements(
 
     assert bool(found) == is_judged
     assert all([str(p) for p in m.evidence_from] == ["app.py:13"] for m in found)
+
+
+def test_messages_of_a_state_are_no_evidence(tmp_path: Path) -> None:
+    code = (
+        _GRAPH.replace("NAME", "answer").replace("TEXT", "Answer in another tone.").replace('"documents"', '"messages"')
+    )
+    made = run_design(
+        scan_repository(write_tree(tmp_path, {"app.py": code.replace(')["messages"][0]', ')["pages"][0]')}))
+    )
+
+    assert [m for m in _judges(made) if m.concern == "groundedness"] == []

@@ -238,7 +238,8 @@ def evidence_of(
     states = {p.name for p in subject.ir.params if p.name not in ("self", "cls")}
     for passed, asked in sorted(wanted):
         state, _, member = passed.partition(".")
-        if state in states and (asked or member) and not depth:
+        # Messages and drafts of a state are the model's own words.
+        if state in states and not depth and _OF_STATE.search((asked or member).lower()):
             out += _from_nodes(code, symbol, asked or member, field)
         for caller, _, given in given_by_callers(code, subject, passed):
             if depth < _MAX_UP:
@@ -368,6 +369,8 @@ _MATERIAL = re.compile(
     r"doc|result|row|record|passage|chunk|snippet|source|knowledge|memor|fact|evidence|article|paper|note"
     r"|finding|insight|search|retriev|hits|matches"
 )
+#: Entries of a graph's state that hold it.
+_OF_STATE = re.compile(rf"context|{_MATERIAL.pattern}")
 
 
 def _fetches(code: ClaimedCode, subject: Subject, e: Expr, field: str) -> list[int]:
