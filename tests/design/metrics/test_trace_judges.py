@@ -66,6 +66,14 @@ def test_an_agent_whose_tools_find_nothing_states_nothing_of_them(tmp_path: Path
     assert "rests_on_its_tools" not in _of_traces(_design(tmp_path, _AGENT.format(task=_TASK, found="str(1 + 1)")))
 
 
+@pytest.mark.parametrize(("name", "is_evidence"), [("get_page", True), ("send_page", False), ("get_token", False)])
+def test_a_tool_that_reads_gives_evidence(name: str, is_evidence: bool, tmp_path: Path) -> None:
+    code = _AGENT.format(task=_TASK, found='httpx.get("https://shop.example", params={"q": question}).text')
+    made = _of_traces(_design(tmp_path, "import httpx\n" + code.replace("search_pages", name)))
+
+    assert ("rests_on_its_tools" in made) == is_evidence
+
+
 _CHAIN = """\
 from fastapi import FastAPI
 from langchain_chroma import Chroma

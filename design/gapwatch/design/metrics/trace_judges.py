@@ -12,6 +12,7 @@ from gapwatch.design.architecture.held_functions import AGENT
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import Output, output_of
+from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, demand_of, rubric_of
 from gapwatch.design.metrics.metric_design import MetricDesign
@@ -47,7 +48,11 @@ _READS = re.compile(
     r"(^|_)(get|read|fetch|list|search|find|load|query|look|lookup|browse|crawl|scrape|open|check|retrieve|view|extract)(_|$)"
     r"|search|retriev|tool$"
 )
-_WRITES = re.compile(r"^(mark|send|write|create|delete|update|post|set|add|save|remove|put|upload|insert|push)(_|$)")
+#: Names of tools that write, and of what gets the right to read.
+_WRITES = re.compile(
+    r"^(mark|send|write|create|delete|update|post|set|add|save|remove|put|upload|insert|push)(_|$)"
+    r"|(^|_)(tokens?|auth|login|credentials?|session)(_|$)"
+)
 #: Calls of libraries that make a chain of a search and an answer, and names of what searches.
 _ANSWERS = re.compile(
     r"^(create_retrieval_chain|\w*RetrievalQA\w*|\w*RetrievalChain|as_(query|chat)_engine|\w+QueryEngine"
@@ -183,10 +188,16 @@ class TraceJudges:
                 for found in self._finds(src, seen[src]):
                     out.setdefault(found.place, found)
                 for edge in callees.get(src, ()):
-                    below[edge.dst] = below.get(edge.dst, False) or seen[src] or edge.kind == "framework"
+                    below[edge.dst] = below.get(edge.dst, False) or seen[src] or self._is_tool(edge)
             frontier = sorted(s for s, is_tool in below.items() if s not in seen or (is_tool and not seen[s]))
             seen |= {s: below[s] for s in frontier}
         return list(out.values())
+
+    def _is_tool(self, edge: CallEdge) -> bool:
+        """Return whether a framework runs a function that another has: by its edge, or as it is decorated."""
+        subject = self._code.subject(edge.dst)
+        decorators = subject.ir.decorators if subject is not None else ()
+        return edge.kind == "framework" or any("tool" in last_name(d).lower() for d in decorators)
 
     def _finds(self, symbol: str, is_tool: bool) -> list[_Found]:
         name = snake(symbol.rpartition(".")[2])
