@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from functools import cached_property
 
 from gapwatch.design.architecture.material import Material
@@ -60,6 +61,7 @@ class ClaimedCode:
         self._names: dict[str, frozenset[str]] = {}
         self._function_at: dict[tuple[str, int], str | None] = {}
         self._missing: dict[str, str | None] = {}
+        self.outputs: dict[str, Enum] = {}  # filled by `reply_flow`
 
     def subject(self, symbol: str) -> Subject | None:
         """Return a function by its symbol, or None."""
@@ -330,8 +332,6 @@ class ClaimedCode:
                 if line_of(s) <= place.line and (best is None or line_of(s) >= line_of(best)):
                     best = s
         return (subject, best) if best is not None else None
-
-    # -- what requests run -------------------------------------------------------------------------------------
 
 
 def _passes_on(e: Expr | None) -> bool:

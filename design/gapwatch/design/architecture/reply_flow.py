@@ -39,6 +39,13 @@ def output_of(code: ClaimedCode, symbol: str) -> Output:
         code: The functions.
         symbol: The function; one that only passes on stands for the one that works for it.
     """
+    found = code.outputs.get(symbol)
+    if not isinstance(found, Output):
+        found = code.outputs[symbol] = _output_of(code, symbol)
+    return found
+
+
+def _output_of(code: ClaimedCode, symbol: str) -> Output:
     subject = code.subject(code.worker(symbol))
     hits = [h for h in code.material.hits_of(subject.symbol) if h.pattern == "calls_llm"] if subject is not None else []
     if subject is None or not hits:
