@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import chromadb
+import httpx
 from fastapi import FastAPI
 from qdrant_client import QdrantClient, models
 
@@ -45,6 +46,18 @@ def retrieve(question: str) -> list[str]:
     return found["documents"][0]
 
 
+def text_of_paper(name: str):
+    text = ""
+    for page in httpx.get("https://papers.example", params={"name": name}).json()["pages"]:
+        text += page["text"]
+    return text[:50000]
+
+
+def papers_like(question: str) -> list[str]:
+    found = httpx.get("https://papers.example", params={"q": question}).json()
+    return [paper["title"] for paper in found["papers"]]
+
+
 @app.post("/ask")
 def ask(question: str, customer_id: str, contexts: list[dict[str, int]]) -> dict[str, object]:
     return {
@@ -54,4 +67,5 @@ def ask(question: str, customer_id: str, contexts: list[dict[str, int]]) -> dict
         "page": page_of(0),
         "records": [known_records([question]), nearest([0.1, 0.2])],
         "found": retrieve(question),
+        "papers": [text_of_paper(question), papers_like(question)],
     }

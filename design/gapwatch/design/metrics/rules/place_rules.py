@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.error_paths import kinds_of
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
+from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.patterns.code_walk import (
-    arguments_of,
     calls_in,
-    constants_in,
     names_in,
     own_expressions,
     tags_in,
@@ -23,9 +21,7 @@ from gapwatch.design.patterns.code_walk import (
 from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.patterns.outside_calls import assigned_to
 from gapwatch.design.source.ir import (
-    Expr,
     Stmt,
     body_of,
     branches_of,
@@ -285,50 +281,6 @@ def _foreign_text(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     return why_foreign(view.code, symbol, place.line)
 
 
-#: Methods of stores that give what is there, without a question.
-_LISTS = frozenset({"get", "fetch", "fetch_objects", "fetch_object_by_id", "scroll", "list", "peek", "get_by_ids"})
-#: Names by which the entries of one person or conversation are chosen.
-_ONES_OWN = re.compile(r"(customer|user|session|thread|conversation|account|tenant_user)_?(id|name|email)$", re.I)
-
-
-def _no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    is_of_time = metric.claim.get("field") == "latency" and metric.family == "retrieval_latency"
-    if metric.claim.get("field") != "attributes.retrieved_count" and not is_of_time:
-        return None
-    subject = view.code.subject(view.code.worker(symbol))
-    if subject is None:
-        return None
-    at = [c for c in subject.calls if call_line(c) == place.line and subject.reach(c).capability == "retrieval"]
-    if not at and not any(view.errors.may_leave(subject, call) for call in subject.calls):
-        return "it chooses from what it is given and searches nothing"
-    at = at or [c for c in subject.calls if subject.reach(c).capability == "retrieval"]
-    chained = {last_name(inner) for c in at for inner in _receivers(c)}
-    if at and chained <= _LISTS | {"to_list", "where", "limit"}:
-        return "it lists what is there and asks nothing"
-    if is_of_time:
-        return None
-    read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
-    own = sorted(n for n in read if _ONES_OWN.search(n))
-    return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
-
-
-def _receivers(call: Expr) -> Iterator[Expr]:
-    """Yield a call and the calls whose results it works on: `store.where(a).limit(3)`."""
-    e = call
-    while e[0] in ("c", "a", "s", "w"):
-        if is_call(e):
-            yield e
-        e = e[1]
-
-
-def _values_of(subject: Subject, e: Expr) -> list[Expr]:
-    return [value for name in names_in(e) for value in assigned_to(subject.ir.body, name)]
-
-
-def _words_in(e: Expr) -> set[str]:
-    return {n.rpartition(".")[2] for n in names_in(e)} | {t for t in constants_in(e) if t.isidentifier()}
-
-
 #: Calls that store what they are given, or raise.
 _ADDS = re.compile(
     r"^(add|add_all|commit|flush|merge|save|create|create_\w+|insert|insert_one|insert_many|bulk_create"
@@ -393,7 +345,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "no_queue": _no_queue,
     "foreign_text": _foreign_text,
     "read_in_several_ways": _read_in_several_ways,
-    "no_search": _no_search,
+    "no_search": no_search,
     "always_a_row": _always_a_row,
     "only_failures": _only_failures,
 }

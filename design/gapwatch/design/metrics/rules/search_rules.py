@@ -1,0 +1,83 @@
+"""Rules of the critic about searches: why a place searches nothing, or why what it finds is not counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.code_view import CodeView
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.outside_calls import assigned_to
+from gapwatch.design.source.ir import Expr, call_line, is_call, is_name, is_text, name_of
+from gapwatch.design.source.program import last_name
+
+#: Methods of stores that give what is there, without a question.
+_LISTS = frozenset({"get", "fetch", "fetch_objects", "fetch_object_by_id", "scroll", "list", "peek", "get_by_ids"})
+#: Names by which the entries of one person or conversation are chosen.
+_ONES_OWN = re.compile(r"(customer|user|session|thread|conversation|account|tenant_user)_?(id|name|email)$", re.I)
+
+
+def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why a place does not support a count or a duration of searches; None where it does."""
+    is_of_time = metric.claim.get("field") == "latency" and metric.family == "retrieval_latency"
+    if metric.claim.get("field") != "attributes.retrieved_count" and not is_of_time:
+        return None
+    subject = view.code.subject(view.code.worker(symbol))
+    if subject is None:
+        return None
+    at = [c for c in subject.calls if call_line(c) == place.line and subject.reach(c).capability == "retrieval"]
+    if not at and not any(view.errors.may_leave(subject, call) for call in subject.calls):
+        return "it chooses from what it is given and searches nothing"
+    at = at or [c for c in subject.calls if subject.reach(c).capability == "retrieval"]
+    if not at and not is_of_time and _gives_text(subject):
+        return "its result is a text, which has no count of what was found"
+    chained = {last_name(inner) for c in at for inner in _receivers(c)}
+    if at and chained <= _LISTS | {"to_list", "where", "limit"}:
+        return "it lists what is there and asks nothing"
+    if is_of_time:
+        return None
+    read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
+    own = sorted(n for n in read if _ONES_OWN.search(n))
+    return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
+
+
+#: Functions that make a text.
+_TEXTS = frozenset({"join", "dumps", "str", "format", "strip", "dedent"})
+
+
+def _gives_text(subject: Subject) -> bool:
+    """Return whether a function gives a text back, by its annotation or by each of its values."""
+    returns = subject.ir.returns
+    if returns is not None:
+        return is_name(returns) and name_of(returns) == "str"
+    given = list(subject.returned)
+    return bool(given) and all(_is_of_text(subject, e) for e in given)
+
+
+def _is_of_text(subject: Subject, e: Expr) -> bool:
+    while e[0] == "s" and e[2][0] == "sl":
+        e = e[1]
+    if is_name(e):
+        values = list(assigned_to(subject.ir.body, str(name_of(e))))
+        return bool(values) and all(not is_name(v) and _is_of_text(subject, v) for v in values)
+    return e[0] == "f" or is_text(e) or (is_call(e) and last_name(e) in _TEXTS)
+
+
+def _receivers(call: Expr) -> Iterator[Expr]:
+    """Yield a call and the calls whose results it works on: `store.where(a).limit(3)`."""
+    e = call
+    while e[0] in ("c", "a", "s", "w"):
+        if is_call(e):
+            yield e
+        e = e[1]
+
+
+def _values_of(subject: Subject, e: Expr) -> list[Expr]:
+    return [value for name in names_in(e) for value in assigned_to(subject.ir.body, name)]
+
+
+def _words_in(e: Expr) -> set[str]:
+    return {n.rpartition(".")[2] for n in names_in(e)} | {t for t in constants_in(e) if t.isidentifier()}
