@@ -163,7 +163,8 @@ def print_summary(design: Design, out: Path) -> None:
     asked = "answer the questions in the report, " if design.open_questions else ""
     if numbers["integration_points"]:
         is_part = 0 < numbers["spans_first"] < numbers["integration_points"]
-        count = f"the first {numbers['spans_first']} of them" if is_part else "them"
+        whole = "it" if numbers["integration_points"] == 1 else "them"
+        count = f"the first {numbers['spans_first']} of them" if is_part else whole
         console.print(
             f"Next: {asked}let `gapwatch instrument --design {out} -- python app.py` emit the"
             f" {_counted(numbers['integration_points'], 'span')}, or write {count} by hand as the report shows;"
