@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 
+from gapwatch.design.metrics.metric_design import MetricReview
 from gapwatch.design.reports.design_document import design_document
 from gapwatch.design.reports.document import (
     Badge,
@@ -100,3 +102,12 @@ def test_codes_name_the_first_and_count_the_rest() -> None:
 
     assert '<code>a</code> <code>b</code> <span class="more">and 1 more</span>' in report_html(document)
     assert report_markdown(document) == "`a`, `b` and 1 more\n"
+
+
+def test_a_fault_of_several_metrics_is_one_row_and_those_of_the_portfolio_are_not_called_rejected() -> None:
+    design = run_design(scan_repository(APP))
+    names = [m.name for m in design.metrics][:2]
+    reviews = [MetricReview(name, "c", "reject", ["missing_judge"], "no judge", None, None, {}) for name in names]
+    text = report_markdown(design_document(replace(design, critique=replace(design.critique, reviews=reviews))))
+
+    assert f"| `{names[0]}`, `{names[1]}` | kept, flagged: missing\\_judge | no judge |" in text

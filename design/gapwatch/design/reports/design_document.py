@@ -346,16 +346,21 @@ def _refused(design: Design) -> Iterator[Block]:
     yield _title("Rejected, flagged and missing metrics")
     critique = design.critique
     yield _text(f"{critique.overall_assessment}.", look="sub")
-    rows = [(Code(m.name), f"rejected: {', '.join(v.rules)}", v.reasoning, "") for m, v in design.dropped]
-    rows += [
-        (Code(v.metric), f"{v.status}: {', '.join(v.rules)}", v.reasoning, v.suggested_fix or "")
+    found = [(m.name, f"rejected: {', '.join(v.rules)}", v.reasoning, "") for m, v in design.dropped]
+    # A metric without a judge beside it stays: what the critic says of metrics that were kept is a flag.
+    found += [
+        (v.metric, f"kept, flagged: {', '.join(v.rules)}", v.reasoning, v.suggested_fix or "")
         for v in critique.reviews
         if v.status != "pass"
     ]
-    rows += [(Code(i.component), "across components", i.issue, i.suggestion) for i in critique.cross_component_issues]
-    rows += [(Code(g.metric), "not monitored", g.missing, g.fix) for g in design.gaps]
-    rows += [(Code(""), "refused operation", line, "") for line in design.refused_operations]
-    yield _table(("metric or component", "rule", "reason", "fix"), rows) if rows else _text("None.")
+    found += [(i.component, "component", i.issue, i.suggestion) for i in critique.cross_component_issues]
+    found += [(g.metric, "not monitored", g.missing, g.fix) for g in design.gaps]
+    found += [("", "refused operation", line, "") for line in design.refused_operations]
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for name, *told in found:
+        alike.setdefault((told[0], told[1], told[2]), []).append(name)
+    rows = ((_all([n for n in names if n]), *told) for told, names in alike.items())
+    yield _table(("metric or component", "rule", "reason", "fix"), rows) if found else _text("None.")
 
 
 def _reading(design: Design) -> Iterator[Block]:
