@@ -1,4 +1,4 @@
-"""Contents of the design report: components, edges, questions, metrics, judges, spans, rejections, unread files."""
+"""Contents of the design report: metrics, questions, judges, components, edges, spans, rejections, unread files."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def design_document(design: Design) -> Document:
     """Build the report of a design; the same design gives the same document."""
     parts = (
         _head,
+        _metrics,
+        _questions,
+        _judges,
         _components,
         _edges,
-        _questions,
-        _metrics,
-        _judges,
-        _shelf,
         present_section,
         points_section,
+        _shelf,
         _refused,
         _reading,
     )
