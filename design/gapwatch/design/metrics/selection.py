@@ -266,8 +266,10 @@ def _is_counted(metric: MetricDesign, others: list[MetricDesign]) -> bool:
 def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
     """Return whether another metric counts the answers that stand for a failure which a metric counts."""
     told = metric.told_at
+    if told is None:
+        return False
     is_of_failures = other.claim.get("field") in ("attributes.answer_outcome", "attributes.request_outcome")
-    return told is not None and is_of_failures and any((p.path, p.line) == (told.path, told.line) for p in other.places)
+    return is_of_failures and any((p.path, p.line) == (told.path, told.line) for p in other.places)
 
 
 def _fails_with(metric: MetricDesign, other: MetricDesign) -> bool:

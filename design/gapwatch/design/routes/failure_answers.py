@@ -253,14 +253,16 @@ def _marked(s: Stmt) -> Expr | None:
 
 def _of_words(s: Stmt) -> Iterator[_Found]:
     """Yield the words of failure that one branch binds to a name to which the other one binds other words."""
-    for block, other in ((branches_of(s)[0][1], s[3]), (s[3], branches_of(s)[0][1])):
-        bound = [(t, v) for x in other if x[0] == "assign" and (v := value_of(x)) is not None for t in targets_of(x)]
-        said = {text_of(t): Forms((), "").of(v) for t, v in bound}
+    for block, other in ((branches_of(s)[0][1], s[3]), (s[3], branches_of(s)[0][1])) if s[3] else ():
         for x in block:
             value = value_of(x) if x[0] == "assign" else None
-            is_said = value is not None and any(SENTENCE.search(text) for text in constants_in(value))
-            is_error = value is not None and is_said and Forms((), "").of(value) == "error"
-            if value is not None and is_error and any(said.get(text_of(t)) in ("text", "given") for t in targets_of(x)):
+            if value is None or value[0] not in "kfo" or not any(map(SENTENCE.search, constants_in(value))):
+                continue
+            names = {text_of(t) for t in targets_of(x)}
+            said = [
+                v for y in other if y[0] == "assign" and (v := value_of(y)) and names & {*map(text_of, targets_of(y))}
+            ]
+            if any(Forms((), "").of(v) in ("text", "given") for v in said) and Forms((), "").of(value) == "error":
                 yield value, line_of(x), "error text", 0.7
 
 
