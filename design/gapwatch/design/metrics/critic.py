@@ -208,6 +208,7 @@ _FIXES = {
     "set_up": "look at the program's log when it starts",
     "trial": "leave it out: a person tries a setting",
     "never_exhausted": "count the errors of the call that is tried again",
+    "beside_the_answer": "leave it out",
     "no_work": "leave it out: a fault of the code shows in the function that calls it",
     "no_queue": "leave it out",
     "foreign_text": "check the text that the model wrote",

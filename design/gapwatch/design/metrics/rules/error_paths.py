@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
-from gapwatch.design.metrics.rules.harmless_calls import is_end, stays_in_process
+from gapwatch.design.metrics.rules.exception_kinds import (
+    IS_ERROR,
+    LEFT,
+    OF_VALUES,
+    REFUSES,
+    is_for_missing,
+    is_of_values,
+    is_refusal,
+    kinds_of,
+    raised,
+)
+from gapwatch.design.metrics.rules.harmless_calls import handed_functions, is_end, stays_in_process
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
+    calls_in,
     calls_of,
     keyword,
     names_in,
@@ -25,7 +36,6 @@ from gapwatch.design.source.ir import (
     body_of,
     branches_of,
     call_line,
-    caught_by,
     end_of,
     handler_body,
     handlers_of,
@@ -37,49 +47,9 @@ from gapwatch.design.source.ir import (
 )
 from gapwatch.design.source.program import last_name, statements
 
-#: Exceptions of wrong values and missing parts; a handler of these alone lets the errors of a request pass.
-_OF_VALUES = frozenset(
-    [
-        "KeyError",
-        "ValueError",
-        "TypeError",
-        "IndexError",
-        "AttributeError",
-        "JSONDecodeError",
-        "ValidationError",
-        "ImportError",
-        "ModuleNotFoundError",
-        "StopIteration",
-        "StopAsyncIteration",
-        "GeneratorExit",
-        "LookupError",
-        "AssertionError",
-        "NotImplementedError",
-        "ZeroDivisionError",
-        "OverflowError",
-        "Empty",
-        "Full",
-        "QueueEmpty",
-        "QueueFull",
-        "UnicodeDecodeError",
-        "CancelledError",
-    ]
-)
-
-
-#: Words in the name of an own exception that is an error (PEP 8: it ends in `Error`); others end or direct the work.
-_IS_ERROR = re.compile(
-    r"error|exception|fail|fault|time_?d?_?out|invalid|unavailable|exceeded|denied|refused|missing|not_?found|bad"
-    r"|unknown|unsupported|exhausted|abort|reject",
-    re.I,
-)
 #: Calls that look something up by its name, and those that make it.
 _READS = re.compile(r"(get|read|head|describe|fetch|retrieve|find|load)(_|$)")
 _MAKES = re.compile(r"(create|make|mkdir|makedirs|init|put|new)(_|$)")
-#: Exceptions of a stream or channel that its reader has closed.
-_LEFT = re.compile(r"^((Closed|Broken)ResourceError|(WebSocket|Client)Disconnect|ConnectionClosed|BrokenPipeError)$")
-#: Exceptions of what is not there.
-_MISSING = re.compile(r"NotFound|DoesNotExist|NoSuch|Missing(Key|Record)", re.I)
 _WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
 
 
@@ -126,12 +96,12 @@ class ErrorPaths:
         """Return whether a `try` or `with` takes the errors of requests inside it."""
         if s[0] == "with":
             return any(
-                is_call(e) and last_name(e) == "suppress" and not _is_of_values(list(e[2])) for e, _ in items_of(s)
+                is_call(e) and last_name(e) == "suppress" and not is_of_values(list(e[2])) for e, _ in items_of(s)
             )
         for handler in handlers_of(s):
             kinds = kinds_of(handler)
             body = handler_body(handler)
-            if (kinds and _is_of_values(kinds)) or self.raises(subject, body):
+            if (kinds and is_of_values(kinds)) or self.raises(subject, body):
                 continue
             if any(inner[0] == "raise" for inner in statements(body)) and not _raises_one_kind(handler):
                 continue
@@ -152,12 +122,18 @@ class ErrorPaths:
         )
 
     def passes_on_values(self, symbol: str, line: int) -> bool:
-        """Return whether the `try` that begins at a line passes on wrong values alone: input, names, forms of texts."""
+        """Return whether the `try` that begins at a line passes on wrong values alone: input, names, forms of texts.
+
+        It may also turn what it takes into the refusal of a request.
+        """
         subject = self.code.subject(symbol)
         for s in subject.statements if subject is not None else ():
             if s[0] == "try" and line_of(s) == line:
                 raising = [h for h in handlers_of(s) if self.raises(subject, handler_body(h))]  # type: ignore[arg-type]
-                return bool(raising) and all(kinds_of(h) and _is_of_values(kinds_of(h)) for h in raising)
+                return bool(raising) and all(
+                    (kinds_of(h) and is_of_values(kinds_of(h))) or self.refuses(subject, s, h)  # type: ignore[arg-type]
+                    for h in raising
+                )
         return False
 
     def is_swallowed(self, symbol: str, line: int | None, depth: int = 0) -> bool:
@@ -220,6 +196,10 @@ class ErrorPaths:
 
     def _why_normal(self, subject: Subject, s: Stmt) -> str | None:
         takes = [h for h in handlers_of(s) if not self.raises(subject, handler_body(h))]
+        refusing = [h for h in takes if self.refuses(subject, s, h)]
+        takes = [h for h in takes if h not in refusing]
+        if refusing and not takes:
+            return "it refuses what the request asks for, and says so to whoever sent it"
         kinds = [kind for h in takes for kind in kinds_of(h)]
         names = {last_name(kind) for kind in kinds}
         for name in sorted(names):
@@ -227,15 +207,15 @@ class ErrorPaths:
                 return f"{name} ends or directs the work and is no error"
         if names and names <= {"KeyboardInterrupt", "SystemExit", "EOFError"}:
             return "a person or the system ends the program, which is no error"
-        if takes and all(_is_for_missing(h) for h in takes):
+        if takes and all(is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
         if kinds and all(kinds_of(h) for h in takes):
-            if all(map(_LEFT.search, names)):
+            if all(map(LEFT.search, names)):
                 return "whoever was answered has left before the end"
-            if names <= _OF_VALUES:
+            if is_of_values(kinds):
                 return _WRONG_VALUES
             asks = {last_name(c) for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)}
-            if names <= _OF_VALUES | {"RuntimeError"} and asks & {"get_running_loop", "get_event_loop"}:
+            if names <= OF_VALUES | {"RuntimeError"} and asks & {"get_running_loop", "get_event_loop"}:
                 return "it asks whether a loop of events runs"
         calls = [c for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)]
         leaving = [last_name(c) for c in calls if self.may_leave(subject, c) or self.checks_outcome(subject, c)]
@@ -248,11 +228,28 @@ class ErrorPaths:
             return "nothing that it protects leaves the process or the files of the machine"
         return None
 
+    def refuses(self, subject: Subject, s: Stmt, handler: Stmt) -> bool:
+        """Return whether a handler answers that the request is at fault: by a status of 400 to 499, or an exception.
+
+        One that takes every error of a model's or a service's call says so of failures, too.
+        """
+        names = {last_name(kind) for kind in kinds_of(handler)}
+        if not names or names & {"Exception", "BaseException"}:
+            models = self.code.reaching(frozenset({"llm_chat"}))
+            for call in calls_in(body_of(s)):
+                if subject.reach(call).capability == "llm_chat" or any(e.dst in models for e in subject.inside(call)):
+                    return False
+        body = list(statements(handler_body(handler)))
+        if any(REFUSES.search(raised(x)) for x in body if x[0] == "raise"):
+            return True
+        given = [value for x in body if x[0] in ("raise", "return") and (value := value_of(x)) is not None]
+        return bool(given) and all(any(is_refusal(e) for e in walk(value)) for value in given)
+
     def _directs(self, subject: Subject, name: str) -> bool:
         """Return whether an exception of the repository, or one that it derives from, is no error by its name."""
         pending = [cls for cls in subject.program.classes if cls.ir.name == name]
         for cls in pending:
-            if not _IS_ERROR.search(cls.ir.name):
+            if not IS_ERROR.search(cls.ir.name):
                 return True
             bases = [subject.program.classes[base] for base in cls.bases]
             pending += [base for base in bases if base not in pending]
@@ -271,7 +268,7 @@ class ErrorPaths:
         reach = subject.reach(call)
         if reach.capability is not None and reach.capability not in PLUMBING:
             return True
-        targets = [edge.dst for edge in subject.inside(call)]
+        targets = [edge.dst for edge in subject.inside(call)] or handed_functions(subject, call)
         if targets:
             if any(t in self.code.reaching_out for t in targets):
                 return True
@@ -338,25 +335,6 @@ def _is_of_one_kind(test: Expr, name: str | None) -> bool:
     return (is_call(test) and last_name(test) == "isinstance") or (
         test[0] == "q" and set(operators_of(test)) <= {"in", "=="}
     )
-
-
-def _is_for_missing(handler: Stmt) -> bool:
-    """Return whether a handler takes a missing record: by its exception, or by status 404."""
-    kinds = kinds_of(handler)
-    if kinds and all(_MISSING.search(last_name(kind)) for kind in kinds):
-        return True
-    tests = [t for s in statements(handler_body(handler)) if s[0] == "if" for t, _ in branches_of(s)]
-    return any(("k", 404) in walk(test) for test in tests)
-
-
-def kinds_of(handler: Stmt) -> list[Expr]:
-    """Return the exceptions that a handler takes; none where it takes everything."""
-    caught = caught_by(handler)
-    return [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
-
-
-def _is_of_values(kinds: Iterable[Expr]) -> bool:
-    return {last_name(kind) for kind in kinds} <= _OF_VALUES
 
 
 def in_body(s: Stmt, line: int) -> bool:

@@ -9,7 +9,9 @@ from dataclasses import replace
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import keep_places
-from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body, kinds_of
+from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
+from gapwatch.design.metrics.rules.exception_kinds import kinds_of
+from gapwatch.design.metrics.rules.harmless_calls import handed_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import names_in
 from gapwatch.design.patterns.hit import Subject
@@ -158,7 +160,7 @@ class FailurePaths:
             line = call_line(call)
             if (block is not None and not in_body(block, line)) or self._is_taken(subject, tries, block, line):
                 continue
-            targets = [edge.dst for edge in subject.inside(call)]
+            targets = [edge.dst for edge in subject.inside(call)] or handed_functions(subject, call)
             if targets:
                 out.update(way for target in targets for way in self.leaving(target, depth + 1))
             elif self.errors.may_leave(subject, call):

@@ -1,9 +1,12 @@
-"""Calls that cannot fail for a reason outside the process."""
+"""Calls that cannot fail for a reason outside the process, and work beside the answer, whose loss harms nobody."""
 
 from __future__ import annotations
 
+import re
+
+from gapwatch.design.patterns.code_walk import arguments_of, names_in
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.source.ir import Expr, callee_of
+from gapwatch.design.source.ir import Expr, call_line, callee_of
 from gapwatch.design.source.program import last_name
 
 #: Modules whose calls work on values, or on files of the machine.
@@ -64,6 +67,39 @@ _BUILDS = (
     "langchain_core.prompts.",
     "langchain.prompts.",
 )
+
+
+#: Work beside the answer: logs, traces, counts, progress, samples, and the end of a session.
+_BESIDE = re.compile(
+    r"^_*(log|logs|logging|logger|log_(?!in|out)\w+|\w+_(log|logs|logger)|(record|report|send|emit|push|capture|track|update)"
+    r"_(\w+_)?(telemetry|traces?|analytics|metrics?|stats|statistics|usage|progress|spans?|costs?)"
+    r"|(add|append|write|save|push)_(\w+_)?(dataset|samples?)|track|telemetry|progress_callback"
+    r"|(\w+_)?(cleanup|clean_up|teardown|tear_down|dispose|shutdown|close|aclose|disconnect)(_\w+)?"
+    r"|__exit__|__aexit__|__del__|(count|estimate)_(\w+_)?(tokens?|costs?))$"
+)
+
+
+#: Calls that run a function which they are handed.
+_RUNS = frozenset(
+    [
+        "to_thread", "run_in_executor", "submit", "create_task", "ensure_future", "wait_for", "gather", "run",
+        "run_sync", "map", "apply_async", "run_in_threadpool", "add_task", "run_until_complete",
+    ]
+)  # fmt: skip
+
+
+def handed_functions(subject: Subject, call: Expr) -> list[str]:
+    """Return the functions of the repository that a call is handed to run: `to_thread(work, x)`."""
+    if last_name(call) not in _RUNS:
+        return []
+    handed = {n.rpartition(".")[2] for argument in arguments_of(call) for n in names_in(argument)}
+    edges = subject.sites.inside.get((subject.symbol, call_line(call)), ())
+    return [edge.dst for edge in edges if edge.dst.rpartition(".")[2] in handed]
+
+
+def is_beside_the_answer(name: str) -> bool:
+    """Return whether a function is named after work beside the answer."""
+    return _BESIDE.match(name) is not None
 
 
 def is_end(call: Expr) -> bool:

@@ -6,7 +6,8 @@ import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
-from gapwatch.design.metrics.rules.error_paths import kinds_of
+from gapwatch.design.metrics.rules.exception_kinds import kinds_of
+from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.patterns.code_walk import (
@@ -15,6 +16,7 @@ from gapwatch.design.patterns.code_walk import (
     own_expressions,
     tags_in,
     target_names,
+    text_of,
     unwrapped,
     walk,
 )
@@ -178,6 +180,30 @@ def _makes_missing(symbol: str, place: CodePlace, view: CodeView) -> bool:
     return False
 
 
+#: Claims about errors, which are worth nothing where the work is.
+_OF_ERRORS = frozenset({"status", "attributes.swallowed_errors", "attributes.answer_outcome"})
+
+
+def _beside(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    if metric.claim.get("field") not in _OF_ERRORS or symbol in view.code.reaching(frozenset({"llm_chat"})):
+        return None
+    name = symbol.rpartition(".")[2]
+    subject = view.code.subject(symbol)
+    raises = subject is not None and any(s[0] == "raise" for s in subject.statements)
+    if is_beside_the_answer(name) and not (raises and metric.claim["field"] == "status"):
+        return f"{name} is work beside the answer; its loss harms nobody"
+    for s in subject.statements if subject is not None else ():
+        if (
+            s[0] == "try"
+            and subject is not None
+            and (line_of(s) == place.line or any(first <= place.line <= last for first, *_, last in handlers_of(s)))
+        ):
+            leaving = {last_name(c) for c in calls_in(body_of(s)) if view.errors.may_leave(subject, c)}
+            if leaving and all(map(is_beside_the_answer, leaving)):
+                return f"{min(leaving)} is work beside the answer; its loss harms nobody"
+    return None
+
+
 def _first_way_in_memory(symbol: str, place: CodePlace, view: CodeView) -> str | None:
     """Return why a second way that a handler takes is never needed: the first one asks nothing outside the process."""
     subject = view.code.subject(symbol)
@@ -265,7 +291,21 @@ def _no_queue(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
     calls = [c for c in subject.calls if last_name(c) == "add_task"] if subject is not None else []
     if subject is not None and calls and all(".BackgroundTasks." in subject.reach(c).dotted for c in calls):
         return "the server runs the work as soon as it has replied: nothing waits"
+    if subject is not None and _is_of_pieces(subject, place.line, view):
+        return "the queue holds pieces of a stream and no work that waits"
     return None
+
+
+def _is_of_pieces(subject: Subject, line: int, view: CodeView) -> bool:
+    """Return whether what a function puts into a queue at a line is sent on by a generator that takes it out."""
+    puts = [c for c in subject.calls if call_line(c) == line and callee_of(c)[0] == "a"]
+    names = {text_of(callee_of(c)[1]).rpartition(".")[2] for c in puts}
+    generators = [one.symbol for one in subject.program.functions if one.ir.is_generator]
+    for other in filter(None, map(view.code.subject, generators)):
+        takes = [c for c in other.calls if last_name(c) in ("get", "get_nowait") and callee_of(c)[0] == "a"]
+        if any(text_of(callee_of(c)[1]).rpartition(".")[2] in names for c in takes):
+            return True
+    return False
 
 
 def _read_in_several_ways(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
@@ -341,6 +381,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,
     "normal_course": _normal_course,
+    "beside_the_answer": _beside,
     "no_work": _no_work,
     "no_queue": _no_queue,
     "foreign_text": _foreign_text,
