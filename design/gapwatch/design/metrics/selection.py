@@ -6,7 +6,8 @@ component, plus one where that fails silently, plus three where the goal speaks 
 its component. A judge is worth more where its prompt asks for more. Each metric already taken of the same family takes
 off 1.5 (each judge 0.5, a second one of a prompt up to 4), each of the same component 0.75, of a judge's the judges.
 What is then worth less than `LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are
-worth less than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind.
+worth less than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind, or stay on the
+shelf where they are errors that leave the function.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ MAX_OWN = MAX_METRICS - 4
 MAX_JUDGES = 6
 #: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
 LEAST_WORTH = 2.0
-#: The same for a metric of failures, which one metric of the failures of many functions can count as well.
+#: The same for a metric of failures, which one metric of the failures of many functions or a layer above can count.
 LEAST_OWN_WORTH = 4.0
+#: Families of errors that leave functions.
+_ERRORS = frozenset({"error_rate", "service_errors", "write_errors", "embedding_errors"})
 #: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
 ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer"})
 #: Families that follow another one of the same pipeline, by that one.
@@ -249,7 +252,8 @@ def _chosen(
 
 def _least(metric: MetricDesign) -> float:
     """Return the least worth of a metric that has a place of its own."""
-    return LEAST_WORTH if collecting_family(_kind(metric)) is None else LEAST_OWN_WORTH
+    is_of_failures = collecting_family(_kind(metric)) is not None or _kind(metric) in _ERRORS
+    return LEAST_OWN_WORTH if is_of_failures else LEAST_WORTH
 
 
 def _parts(metric: MetricDesign) -> set[str]:
