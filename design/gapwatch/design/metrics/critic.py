@@ -217,6 +217,8 @@ _FIXES = {
     "no_search": "count what a search for the question returns",
     "always_a_row": "check the status of the write",
     "only_failures": "count it where the function gives the words back",
+    "nested_calls": "count the tokens where the model is called",
+    "tried_around": "count the tries where they are made",
     "borrowed_limit": "take the limit from the function that keeps it, or leave it out",
     "wrong_denominator": "count it over the spans that can have it",
     "twins": "keep the first of both",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,14 @@ from gapwatch.design.metrics.rules.error_paths import ErrorPaths
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
+
+#: Methods of tools that look like those of models.
+_TOOL = re.compile(r"(\.tools?\.(\w+\.)?|Tool\.)(a?invoke|a?run)$")
+
+
+def runs_tool(hit: PatternHit) -> bool:
+    """Return whether a hit that looks like a model call runs a tool."""
+    return _TOOL.search(hit.evidence) is not None
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,15 @@ class CodeView:
             if metric.source == "catalog":
                 out.setdefault(claim_key(metric), []).append(metric)
         return out
+
+    @cached_property
+    def own_clients(self) -> set[str]:
+        """Classes of models of libraries that are used by own classes alone, which extend them and make the calls."""
+        material = self.code.material
+        hits = [h for h in material.hits if (h.pattern, h.kind) == ("calls_llm", "direct") and not runs_tool(h)]
+        asking = {h.symbol.rpartition(".")[0] for h in hits}
+        extended = {base for cls in material.program.classes if cls.symbol in asking for base in cls.outside}
+        return extended - {external.dotted for external in material.graph.externals}
 
     @property
     def errors(self) -> ErrorPaths:

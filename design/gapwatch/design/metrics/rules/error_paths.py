@@ -50,6 +50,8 @@ from gapwatch.design.source.program import last_name, statements
 #: Calls that look something up by its name, and those that make it.
 _READS = re.compile(r"(get|read|head|describe|fetch|retrieve|find|load)(_|$)")
 _MAKES = re.compile(r"(create|make|mkdir|makedirs|init|put|new)(_|$)")
+#: Functions of libraries that turn an exception which they are given into another one.
+_RERAISES = re.compile(r"_*(re_?raise|raise_(?!for_status)\w+|handle_(\w+_)?(bad_request|api_error|invalid_request))$")
 _WRONG_VALUES = "it takes wrong values, missing entries and ends, which no service causes"
 
 
@@ -87,6 +89,8 @@ class ErrorPaths:
             if last_name(call) in ("exit", "abort") and not subject.inside(call):
                 return True
             targets = [edge.dst for edge in subject.inside(call)]
+            if not targets and _RERAISES.match(last_name(call)):
+                return True
             return bool(targets) and all(self.always_raises(t, depth + 1) for t in targets)
         if last[0] == "if":
             return all(self.raises(subject, b, depth) for b in (*(b for _, b in branches_of(last)), last[3]))

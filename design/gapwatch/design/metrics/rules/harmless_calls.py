@@ -57,6 +57,8 @@ _OF_RESULTS = frozenset(
 )  # fmt: skip
 
 
+#: Methods of models that give an answer at once.
+_ANSWERS = frozenset(["invoke", "ainvoke", "create", "completion", "acompletion", "generate_content"])
 #: Parts of libraries that only put together what is asked for.
 _BUILDS = (
     "urllib.parse.",
@@ -129,5 +131,11 @@ def _is_of_process(name: str, subject: Subject) -> bool:
     if name.partition(".")[0] in _OF_THE_PROCESS or name.startswith(_BUILDS):
         return True
     owner, _, last = name.rpartition(".")
+    if last not in _ON_VALUES:
+        return False
     # What an answer holds is read in memory.
-    return last in _ON_VALUES and subject.sites.catalog.capability(owner) is not None
+    while owner:
+        if subject.sites.catalog.capability(owner) is not None:
+            return owner == name.rpartition(".")[0] or owner.rpartition(".")[2] in _ANSWERS
+        owner = owner.rpartition(".")[0]
+    return False

@@ -235,6 +235,9 @@ def _why_alone(subject: Subject, e: Expr, read: str) -> str | None:
             return "it is the reply of a provider, whose form a protocol fixes"
         if any(_is_endpoint(subject.other(edge.dst)) for edge in subject.inside(call)):
             return "an endpoint of the service itself wrote it"
+        given = [one for edge in subject.inside(call) if (one := subject.other(edge.dst)) is not None]
+        if given and all(map(_writes_all, given)):
+            return "the code itself wrote it"
         if not _WRITERS.isdisjoint(reaches(subject, call)):
             return _SEEN
         if name in _MAKES_TEXT and (callee_of(call)[0] != "a" or reach.capability in (None, "json")):
@@ -244,6 +247,12 @@ def _why_alone(subject: Subject, e: Expr, read: str) -> str | None:
     if _SETTING.search(text):
         return "it is a setting, which changes with releases and not with requests"
     return None
+
+
+def _writes_all(one: Subject) -> bool:
+    """Return whether a function gives back texts that it made of its own values alone."""
+    written = [e for e in one.returned if is_call(e) and last_name(e) in _MAKES_TEXT - {"json"}]
+    return bool(written) and all(e in written or e[0] == "d" for e in one.returned)
 
 
 def _is_endpoint(one: Subject | None) -> bool:

@@ -1,0 +1,125 @@
+"""Functions whose model calls, or whose tries, another function inside them or around them counts already."""
+
+from __future__ import annotations
+
+import re
+
+from gapwatch.design.callgraph.graph import CallEdge
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.code_view import CodeView, runs_tool
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import Expr, call_line, is_call
+from gapwatch.design.source.program import last_name
+
+#: Sums over the calls of a trace, in which the calls of a client and of whoever calls it must not both be.
+_SUMMED = frozenset({"usage.cost_usd", "usage.total_tokens"})
+#: Edges by which the same call goes on inward; a node of a graph that calls another one is none.
+_DIRECT = frozenset({"call", "cha", "resume", "decorated", "construct"})
+#: Most calls one below the other that are followed.
+_MAX_DEPTH = 3
+_CLASS = re.compile(r"^([a-z_][\w]*\.)+[A-Z]\w*")
+
+
+def nested_model_call(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why the tokens of a call count elsewhere, or why it spends none."""
+    if metric.claim.get("field") not in _SUMMED:
+        return None
+    subject = view.code.subject(symbol)
+    hits = [h for h in view.hits_at("calls_llm", symbol, place) if h.line == place.line]
+    if hits and all(map(runs_tool, hits)):
+        return "it runs a tool, which spends no tokens of its own"
+    if subject is None:
+        return None
+    calls = [c for c in subject.calls if call_line(c) == place.line]
+    inner = _client_below(
+        [e.dst for c in calls if not _is_mixed(subject, c) for e in _direct(subject, c)], symbol, view
+    )
+    asking = [c for c in calls if _asks(subject, c)]
+    if inner is None and asking and all(_is_of_own_clients(subject, c, view) for c in asking):
+        inner = "the class that extends the library's model"
+    if inner is not None:
+        return f"{inner} makes the same calls, so that their tokens would count twice"
+    if _is_counted_above(symbol, view):
+        return "each function that calls it counts the same tokens, beside those of other clients"
+    return None
+
+
+def _direct(subject: Subject, call: Expr) -> list[CallEdge]:
+    return [edge for edge in subject.inside(call) if edge.kind in _DIRECT]
+
+
+def _is_mixed(subject: Subject, call: Expr) -> bool:
+    """Return whether a call may run a client of a library beside one of the repository."""
+    named = subject.sites.named_at(subject.symbol, call)
+    return any(subject.sites.catalog.capability(n) == "llm_chat" for n in named) and bool(_direct(subject, call))
+
+
+def _client_below(frontier: list[str], symbol: str, view: CodeView) -> str | None:
+    """Return the name of a function that calls the model and that some functions call or are."""
+    seen = {symbol}
+    for _ in range(_MAX_DEPTH):
+        frontier = [f for f in frontier if f not in seen]
+        seen.update(frontier)
+        for f in frontier:
+            if _has_call(f, view):
+                return f.rpartition(".")[2]
+        frontier = [e.dst for f in frontier for e in view.code.material.sites.callees.get(f, ()) if e.kind in _DIRECT]
+    return None
+
+
+def _is_counted_above(symbol: str, view: CodeView, depth: int = 0) -> bool:
+    """Return whether each call of a function lies in one that calls models of libraries in the same line."""
+    edges = [e for e in view.code.material.sites.callers.get(symbol, ()) if e.kind in _DIRECT and e.src != symbol]
+    return (
+        depth < _MAX_DEPTH
+        and bool(edges)
+        and all(_is_mixed_at(e, view) or _is_counted_above(e.src, view, depth + 1) for e in edges)
+    )
+
+
+def _is_mixed_at(edge: CallEdge, view: CodeView) -> bool:
+    subject = view.code.subject(edge.src)
+    lines = {line for _, line in edge.sites}
+    calls = [c for c in subject.calls if call_line(c) in lines] if subject is not None else []
+    return subject is not None and _has_call(edge.src, view) and any(_is_mixed(subject, c) for c in calls)
+
+
+def _has_call(symbol: str, view: CodeView) -> bool:
+    hits = view.code.material.hits_of(symbol)
+    return any(h.pattern == "calls_llm" and h.kind == "direct" and not runs_tool(h) for h in hits)
+
+
+def _asks(subject: Subject, call: Expr) -> bool:
+    return subject.reach(call).capability == "llm_chat"
+
+
+def _is_of_own_clients(subject: Subject, call: Expr, view: CodeView) -> bool:
+    """Return whether each model class of a library that a call may reach is one that own classes with calls extend."""
+    if subject.info.owner >= 0 and view.own_clients.intersection(subject.program.classes[subject.info.owner].outside):
+        return False
+    catalog = subject.sites.catalog
+    named = [n for n in subject.sites.named_at(subject.symbol, call) if catalog.capability(n) == "llm_chat"]
+    classes = [found.group() for n in named if (found := _CLASS.match(n)) is not None]
+    return bool(classes) and len(classes) == len(named) and set(classes) <= view.own_clients
+
+
+def tried_around(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why a function does not know how its tries end: its decorator tries again."""
+    if metric.claim.get("field") not in ("attributes.retry_outcome", "attributes.retry_count"):
+        return None
+    if {h.kind for h in view.hits_at("has_retry_loop", symbol, place)} != {"decorator"}:
+        return None
+    subject = view.code.subject(symbol)
+    names = {last_name(d) for d in subject.ir.decorators if not is_call(d)} if subject is not None else set()
+    for edge in view.code.material.sites.callers.get(symbol, ()):
+        # One that many functions share cannot tell which of them it tried.
+        is_its_own = len({e.dst for e in view.code.material.sites.callees.get(edge.src, ())}) == 1
+        is_inside = bool(names.intersection(edge.src.split(".")[:-1]))
+        if (
+            is_inside
+            and is_its_own
+            and any(h.pattern == "has_retry_loop" for h in view.code.material.hits_of(edge.src))
+        ):
+            return f"{edge.src.rpartition('.')[2]} tries again around it and knows how the tries end"
+    return None

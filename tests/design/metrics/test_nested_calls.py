@@ -1,0 +1,181 @@
+"""The same call is counted once: tokens in the innermost client, tries where they end, texts where they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.source_tree import write_tree
+
+_CLIENT = """
+import {module}
+
+class Client({module}.{base}):
+    def invoke(self, messages):
+        return super().invoke(messages)
+
+def make():
+    return Client(model="m")
+"""
+_NODES = """
+from app.client import make
+{more}
+
+def write_report(state):
+    tools = [print]
+    llm = {made}
+    answer = llm.bind_tools(tools).invoke("Write a report of the question: " + state["question"])
+    return {{"report": answer.content}}
+
+def review_report(state):
+    llm = make()
+    return {{"review": llm.invoke("Review this report in one sentence: " + state["report"]).content}}
+
+def answer(question):
+    state = write_report({{"question": question}})
+    return review_report(state)
+"""
+_MIXED = """
+import openai
+
+class Completions:
+    def create(self, **params):
+        return openai.OpenAI().chat.completions.create(**params)
+
+class Chat:
+    def __init__(self):
+        self.completions = Completions()
+
+class OwnClient:
+    def __init__(self):
+        self.chat = Chat()
+
+class Model:
+    def __init__(self, kind):
+        if kind == "own":
+            self.client = OwnClient()
+        else:
+            self.client = openai.AzureOpenAI()
+
+    def ask(self, question):
+        return self.client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+
+def answer(question):
+    return Model("own").ask("Answer in one sentence: " + question).choices[0].message.content
+"""
+_TRIED = """
+import functools
+import openai
+from tenacity import retry, stop_after_attempt
+
+def conditional_retry(func):
+    @functools.wraps(func)
+    def wrapper(*args):
+        @retry(stop=stop_after_attempt(3))
+        def attempt():
+            return func(*args)
+        return attempt()
+    return wrapper
+
+@conditional_retry
+def ask(question):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "Answer in one sentence: " + question}]
+    ).choices[0].message.content
+
+def answer(question):
+    return ask(question)
+"""
+_HARMLESS = """
+import json
+import logging
+
+import httpx
+import openai
+from langchain_openai import ChatOpenAI
+from langchain_openai.chat_models.base import _handle_openai_bad_request
+
+def plan(question):
+    found = ChatOpenAI(model="m").bind_tools([print]).invoke("Plan how to answer: " + question)
+    topic = question
+    try:
+        for tool_call in found.tool_calls:
+            topic = tool_call.get("args", {}).get("topic", topic)
+    except Exception:
+        logging.exception("no topic")
+    return topic
+
+def ask(question):
+    try:
+        return openai.OpenAI().chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "Answer in one sentence: " + question}]
+        ).choices[0].message.content
+    except openai.BadRequestError as error:
+        _handle_openai_bad_request(error)
+
+def pieces(question):
+    for word in ask(question).split():
+        yield json.dumps({"delta": word})
+    yield {"data": "done"}
+
+def remember(question):
+    try:
+        httpx.post("https://memory.example", json={"q": question}).raise_for_status()
+    except Exception:
+        logging.exception("not remembered")
+
+def answer(question):
+    remember(question)
+    text = ""
+    for piece in pieces(plan(question)):
+        read = json.loads(piece)
+        text += read["delta"]
+    return text
+"""
+
+
+def _metrics(root: Path, **files: str) -> list[MetricDesign]:
+    tree = {f"app/{name}.py": text for name, text in files.items()}
+    made = run_design(scan_repository(write_tree(root, {"app/__init__.py": "", **tree})), is_bounded=False)
+    return made.metrics
+
+
+def _functions(metrics: list[MetricDesign], field: str) -> set[str]:
+    return {s.removeprefix("app.") for m in metrics if m.claim.get("field") == field for s in m.symbols}
+
+
+def test_tokens_are_counted_in_the_client_that_extends_the_model_of_the_library(tmp_path: Path) -> None:
+    client = _CLIENT.format(module="langchain_openai", base="ChatOpenAI")
+    found = _metrics(tmp_path, client=client, nodes=_NODES.format(more="", made="make()"))
+
+    assert _functions(found, "usage.cost_usd") == {"client.Client.invoke"}
+    assert "nodes.write_report" in _functions(found, "attributes.finish_reason")
+
+
+def test_a_model_of_the_library_that_is_used_by_itself_is_counted_where_it_is_called(tmp_path: Path) -> None:
+    client = _CLIENT.format(module="langchain_openai", base="ChatOpenAI")
+    made = "ChatOpenAI(model='m')"
+    found = _metrics(
+        tmp_path, client=client, nodes=_NODES.format(more="from langchain_openai import ChatOpenAI", made=made)
+    )
+
+    assert "nodes.write_report" in _functions(found, "usage.cost_usd")
+
+
+def test_clients_of_a_library_and_of_the_repository_are_counted_where_both_are_called(tmp_path: Path) -> None:
+    assert _functions(_metrics(tmp_path, model=_MIXED), "usage.cost_usd") == {"model.Model.ask"}
+
+
+def test_the_function_that_a_decorator_tries_again_does_not_count_the_tries_itself(tmp_path: Path) -> None:
+    found = _functions(_metrics(tmp_path, model=_TRIED), "attributes.retry_outcome")
+
+    assert found == {"model.conditional_retry.wrapper.attempt"}
+
+
+def test_what_cannot_fail_and_what_always_raises_is_no_swallowed_error(tmp_path: Path) -> None:
+    found = _metrics(tmp_path, model=_HARMLESS)
+
+    assert _functions(found, "attributes.swallowed_errors") == {"model.remember"}
+    assert not _functions(found, "attributes.parsed_text")
