@@ -175,7 +175,7 @@ def select_metrics(
     chosen = [m for m in metrics if m.name in names]
     left = [m for m in free if m.name not in names and not _is_counted(m, chosen) and not is_told(m, chosen)]
     left = [m for m in left if not any(_counts_it(m, other) for other in free)]
-    collected = collected_metrics(left, architecture, _kind, untold, chosen)
+    collected = collected_metrics(left, architecture, _kind, untold, chosen)[: max(0, MAX_METRICS - len(chosen))]
     in_other = {name: metric for metric, found in collected for name in found}
     others = {m.name: m for m in in_other.values()}
     chosen += others.values()

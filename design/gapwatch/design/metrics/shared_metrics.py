@@ -228,9 +228,9 @@ def collected_metrics(
     """Return metrics of the failures of several functions, each with the names of those that it collects.
 
     Only functions that a run of the pipeline reaches are collected: of a component from which a model is reached, or
-    that such a component calls in turn. What is alone in its kind comes in as it is, and so do the first errors of requests
-    that nothing else tells. No question is asked about many
-    functions at once, and what an answer calls acceptable is left out.
+    that such a component calls in turn. What is alone in its kind comes in as it is, but not a handled
+    error, of which most are harmless; so do the first errors of requests that nothing else tells. No question is asked
+    about many functions at once, and what an answer calls acceptable is left out.
 
     Args:
         left: Metrics that were not selected.
@@ -253,7 +253,7 @@ def collected_metrics(
             metric = _joined(family, found, members, group, _PURPOSES_OF_OTHERS[family])
             metric = replace(_as_ticket(metric), questions=[], evidence=[e for m in found for e in m.evidence])
             out.append((metric, {m.name for m in found}))
-        else:
+        elif family != "swallowed_errors":
             out += [(m, {m.name}) for m in found]
     found = sorted((m for m in mine if kind(m) in _OF_REQUESTS), key=lambda m: (*order[m.component], m.name))
     found = untold(found, [*others, *(metric for metric, _ in out)])
