@@ -15,11 +15,10 @@ from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import constant_of, is_name, line_of, name_of
 
-#: Files beside a pipeline: a client runs at others, an evaluation at a developer's; whoever types a command reads its
-#: error, and settings are read once.
-_BESIDE_THE_PIPELINE = re.compile(
-    r"(^|/)((evals?|evaluations?|benchmarks?|cli|(\w+[-_])*sdk)/|(cli|config|settings)\.py$)"
-)
+#: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
+_BESIDE_THE_PIPELINE = re.compile(r"(^|/)(evals?|evaluations?|benchmarks?|(\w+[-_])*sdk)/")
+#: Files whose failures somebody sees: whoever types a command reads its error, and settings are read once.
+_SEEN = re.compile(r"(^|/)(cli/|(cli|config|settings)\.py$)")
 #: Libraries of pages; who looks at a page sees what fails there.
 _PAGES = ("streamlit.", "gradio.")
 #: Codes of requests that ask for what is not there or not allowed; a time limit or too many requests are none.
@@ -50,10 +49,15 @@ def collectable(
     return out
 
 
+def is_beside_the_pipeline(metric: MetricDesign) -> bool:
+    """Return whether each place of a metric is of a client or an evaluation that is shipped beside the pipeline."""
+    return bool(metric.places) and all(_BESIDE_THE_PIPELINE.search(p.path) for p in metric.places)
+
+
 def _is_good(metric: MetricDesign, place: CodePlace, code: ClaimedCode) -> bool:
     symbol = code.function_at(place)
     subject = code.subject(symbol) if symbol is not None else None
-    if subject is None or _BESIDE_THE_PIPELINE.search(place.path) or _is_page(subject):
+    if subject is None or _BESIDE_THE_PIPELINE.search(place.path) or _SEEN.search(place.path) or _is_page(subject):
         return False
     field = metric.claim.get("field")
     if field == "attributes.swallowed_errors":
