@@ -179,3 +179,109 @@ def test_what_cannot_fail_and_what_always_raises_is_no_swallowed_error(tmp_path:
 
     assert _functions(found, "attributes.swallowed_errors") == {"model.remember"}
     assert not _functions(found, "attributes.parsed_text")
+
+
+_NORMAL = """
+import logging
+
+import httpx
+import openai
+import sqlglot
+from fastapi import FastAPI
+
+app = FastAPI()
+
+class StopLoopException(Exception):
+    pass
+
+def watch(address):
+    try:
+        return [httpx.get(address).raise_for_status() for _ in range(9)]
+    except (ConnectionResetError, StopLoopException):
+        pass
+
+def names(text):
+    try:
+        return sqlglot.parse_one(text)
+    except Exception:
+        logging.exception("not parsed")
+
+def recall(question):
+    try:
+        from memories import Store
+        Store().save(question)
+    except Exception:
+        from app.files import save
+        save(question)
+
+def remember(question):
+    try:
+        httpx.post("https://memory.example", json={"q": question}).raise_for_status()
+    except Exception:
+        logging.exception("not remembered")
+
+def add_message(question):
+    return httpx.post("https://messages.example", json={"q": question}).raise_for_status().json()["id"]
+
+def ask(question):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "Answer in one sentence: " + question}]
+    ).choices[0].message.content
+
+def relation(question):
+    if len(question) < 3:
+        return None
+    return {"type": "FOREIGN_KEY", "constraint": f"FOREIGN KEY ({question})", "tables": [question]}
+
+@app.post("/ask")
+def answer(question: str):
+    try:
+        message_id = add_message(question)
+    except Exception as error:
+        logging.warning("not stored: %s", error)
+        message_id = None
+    watch(question)
+    names(question)
+    recall(question)
+    remember(question)
+    return {"answer": ask(question + str(relation(question))), "id": message_id}
+
+@app.post("/again")
+def answer_again(question: str):
+    try:
+        text = ask(question)
+    except Exception:
+        logging.exception("no answer")
+        text = None
+    return text
+"""
+_CALLERS = """
+from app.client import make
+
+def write_report(question):
+    return make().invoke("Write a report of the question: " + question).content
+
+def answer(question):
+    return write_report(question)
+"""
+
+
+def test_the_normal_course_is_no_failure_and_its_bad_twin_is(tmp_path: Path) -> None:
+    found = _metrics(tmp_path, model=_NORMAL, files="def save(text):\n    print(text)\n")
+
+    assert _functions(found, "attributes.swallowed_errors") == {"model.remember"}
+    assert _functions(found, "attributes.request_outcome") == {"model.answer_again"}
+    assert "model.relation" not in _functions(found, "attributes.answer_outcome")
+
+
+def test_who_hands_on_the_answer_of_one_of_several_clients_has_no_check_of_its_own(tmp_path: Path) -> None:
+    first = _CLIENT.format(module="langchain_openai", base="ChatOpenAI")
+    second = _CLIENT.format(module="langchain_anthropic", base="ChatAnthropic").replace("class Client", "class Other")
+    made = "import os\nfrom app.second import Client as Second\n" + first.replace(
+        'return Client(model="m")', 'return Client(model="m") if os.environ.get("KIND") else Second(model="m")'
+    )
+    second = second.replace("class Other", "class Client")
+    found = _metrics(tmp_path, client=made, second=second, nodes=_CALLERS)
+
+    present = [m for m in found if m.claim.get("present") is True]
+    assert {s for m in present for s in m.symbols} == {"app.client.Client.invoke", "app.second.Client.invoke"}

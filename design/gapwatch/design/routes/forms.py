@@ -188,7 +188,9 @@ class Forms:
             is_error = is_named and form != "empty" and not is_report
             if is_flag or is_status or is_error or (name in STATUS_FIELDS and self.says_error(value)):
                 return "error"
-            forms.append(form)
+            # `"type": "FOREIGN_KEY"` says what it is.
+            is_kind = name in STATUS_FIELDS and is_text(value) and value[1].isupper() and len(pairs) > 1
+            forms.append("given" if is_kind else form)
         return _of_parts(forms)
 
     def says_error(self, value: Expr) -> bool:

@@ -182,11 +182,10 @@ def _handed_on(metric: MetricDesign, mine: set[str], view: CodeView) -> str | No
     """Return who says of the same answers whether they are there: functions below those that hand them on unchanged."""
     if metric.claim.get("field") != "output" or metric.claim.get("present") is not True or not mine:
         return None
-    below = [_answer_from(symbol, view) for symbol in mine]
-    for other in view.by_claim.get(claim_key(metric), ()):
-        if other is not metric and all(_functions_of(other, view) & reached for reached in below):
-            return f"{other.name} fails where the answer is missing that it hands on"
-    return None
+    below = [reached for symbol in mine for reached in _answers_from(symbol, view)]
+    others = [other for other in view.by_claim.get(claim_key(metric), ()) if other is not metric]
+    told = [next((o.name for o in others if _functions_of(o, view) & reached), None) for reached in below]
+    return f"{told[0]} fails where the answer is missing that it hands on" if told and all(told) else None
 
 
 def _handlersis_around(symbol: str, line: int, callee: str, view: CodeView) -> set[tuple[str, int]]:
@@ -204,25 +203,33 @@ def _handlersis_around(symbol: str, line: int, callee: str, view: CodeView) -> s
     return out
 
 
-def _answer_from(symbol: str, view: CodeView) -> set[str]:
-    """Return the functions below the one call whose answer a function hands on unchanged; none where it does not.
+def _answers_from(symbol: str, view: CodeView) -> list[set[str]]:
+    """Return, for each function that the one call may run whose answer is handed on unchanged, those below it.
 
-    A function that tries again or falls back decides by itself whether there is an answer.
+    Empty sets where another function decides by itself whether there is an answer: it tries again or falls back.
     """
     subject = view.code.subject(symbol)
     given = view.code.returned(subject) if subject is not None else []
     if subject is None or len(given) != 1:
-        return set()
+        return [set()]
     values = list(assigned_to(subject.ir.body, str(name_of(given[0])))) if is_name(given[0]) else given
-    target = view.code.single_target(subject, values[0]) if len(values) == 1 else None
+    inner = unwrapped(values[0]) if len(values) == 1 else None
+    while inner is not None and inner[0] == "a":
+        # `ask(question).content`
+        inner = unwrapped(inner[1])
+    targets = sorted({edge.dst for edge in subject.inside(inner)}) if inner is not None and is_call(inner) else []
+    return [_below(target, view) - {symbol} for target in targets] or [set()]
+
+
+def _below(target: str, view: CodeView) -> set[str]:
     found: set[str] = set()
-    frontier = [target] if target is not None else []
+    frontier = [target]
     for _ in range(MAX_HOPS):
         hits = {f: {h.pattern for h in view.code.material.hits_of(f)} for f in frontier if f not in found}
         frontier = [f for f, patterns in hits.items() if not patterns & {"has_cascade", "has_retry_loop"}]
         found.update(frontier)
         frontier = [edge.dst for f in frontier for edge in view.code.material.sites.callees.get(f, ())]
-    return found - {symbol}
+    return found
 
 
 def _functions_of(metric: MetricDesign, view: CodeView) -> set[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
 from gapwatch.design.metrics.rules.exception_kinds import (
+    ENDS,
     IS_ERROR,
     LEFT,
     OF_VALUES,
@@ -207,10 +208,14 @@ class ErrorPaths:
         kinds = [kind for h in takes for kind in kinds_of(h)]
         names = {last_name(kind) for kind in kinds}
         for name in sorted(names):
-            if self._directs(subject, name):
+            if ENDS.match(name) or self._directs(subject, name):
                 return f"{name} ends or directs the work and is no error"
         if names and names <= {"KeyboardInterrupt", "SystemExit", "EOFError"}:
             return "a person or the system ends the program, which is no error"
+        if any(x[0] in ("import", "from") for x in body_of(s)[:1]) and any(
+            x[0] in ("import", "from") for h in takes for x in handler_body(h)
+        ):
+            return "it goes on without an optional package"
         if takes and all(is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
         if kinds and all(kinds_of(h) for h in takes):

@@ -56,6 +56,8 @@ IS_ERROR = re.compile(
     r"|unknown|unsupported|exhausted|abort|reject",
     re.I,
 )
+#: Beginnings of the names of exceptions by which a program ends its own work.
+ENDS = re.compile(r"^(Stop|Exit|Quit|Shutdown|ShutDown|Interrupt|Finish|Terminate|GracefulExit|GracefulShutdown)\w*")
 #: Exceptions of a stream or channel that its reader has closed.
 LEFT = re.compile(r"^((Closed|Broken)ResourceError|(WebSocket|Client)Disconnect|ConnectionClosed|BrokenPipeError)$")
 #: Exceptions of what is not there.

@@ -21,6 +21,8 @@ _OF_THE_PROCESS = frozenset(
         "calendar", "secrets", "difflib", "pytz", "zoneinfo", "sklearn", "werkzeug", "flask", "fastapi", "starlette",
         "abc", "atexit", "sqlparse", "cryptography", "bs4", "markdown", "PIL", "tiktoken",
         "langdetect", "aiofiles", "shutil", "tempfile", "structlog", "fastlogging", "logbook", "rich",
+        "sqlglot", "lxml", "jsonschema", "json_repair", "dirtyjson", "markdownify", "html2text", "mistune", "tabulate",
+        "rapidfuzz", "fuzzywuzzy", "thefuzz", "jsonpath_ng", "dotenv", "dynaconf", "chardet",
     ]
 )  # fmt: skip
 #: Methods of values and logs, whatever the value is.
@@ -118,7 +120,7 @@ def stays_in_process(subject: Subject, call: Expr) -> bool:
     """
     last = last_name(call)
     is_method = callee_of(call)[0] == "a"
-    if last[:1].isupper() or (last in _OF_RESULTS and is_method):
+    if last[:1].isupper() or last in ("__new__", "__init__") or (last in _OF_RESULTS and is_method):
         return True  # To make an object asks nothing yet.
     known = subject.sites.named_at(subject.symbol, call)
     if not known:

@@ -7,10 +7,22 @@ import re
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, runs_tool
+from gapwatch.design.patterns.code_walk import target_names
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Expr, call_line, is_call
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    handler_body,
+    handlers_of,
+    is_call,
+    is_name,
+    line_of,
+    name_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name, statements
 
 #: Sums over the calls of a trace, in which the calls of a client and of whoever calls it must not both be.
 _SUMMED = frozenset({"usage.cost_usd", "usage.total_tokens"})
@@ -122,4 +134,23 @@ def tried_around(metric: MetricDesign, place: CodePlace, symbol: str, view: Code
             and any(h.pattern == "has_retry_loop" for h in view.code.material.hits_of(edge.src))
         ):
             return f"{edge.src.rpartition('.')[2]} tries again around it and knows how the tries end"
+    return None
+
+
+def goes_on(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why a request does not fail where a handler binds nothing to a name: the function goes on without it."""
+    if metric.claim.get("field") != "attributes.request_outcome":
+        return None
+    subject = view.code.subject(symbol)
+    for s in subject.statements if subject is not None else ():
+        for handler in handlers_of(s) if s[0] == "try" else ():
+            body = handler_body(handler)
+            if subject is None or not body or body[-1][0] in ("return", "raise", "break", "continue"):
+                continue
+            at = next((x for x in statements(body) if x[0] == "assign" and line_of(x) == place.line), None)
+            if at is None or value_of(at) != ("k", None):
+                continue
+            bound = {name for t in targets_of(at) for name in target_names(t)}
+            if bound.isdisjoint(str(name_of(e)) for e in subject.returned if is_name(e)):
+                return "the function goes on without it and answers the request"
     return None

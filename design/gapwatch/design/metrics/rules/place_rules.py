@@ -8,7 +8,7 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
-from gapwatch.design.metrics.rules.nested_calls import nested_model_call, tried_around
+from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.patterns.code_walk import (
@@ -392,4 +392,5 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "only_failures": _only_failures,
     "nested_calls": nested_model_call,
     "tried_around": tried_around,
+    "goes_on": goes_on,
 }
