@@ -38,7 +38,7 @@ from gapwatch.design.metrics.model_prices import ModelPrice, named_prices
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
-from gapwatch.design.metrics.rules.collected_places import collectable, is_beside_the_pipeline
+from gapwatch.design.metrics.rules.collected_places import collectable, why_beside
 from gapwatch.design.metrics.rules.failure_paths import FailurePaths
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
 from gapwatch.design.metrics.shared_metrics import shared_reviews
@@ -199,7 +199,7 @@ def run_design(
             facts,
             failures.is_told,
             lambda found, others: failures.untold(collectable(found, choice.code, by_component), others),
-            is_beside_the_pipeline,
+            lambda metric: why_beside(metric, choice.code),
         )
     else:
         selection = PortfolioSelection(choice.metrics)

@@ -41,12 +41,12 @@ def ask(question):
 
 
 def test_clients_evaluations_pages_and_faults_of_requests_are_collected_nowhere(tmp_path: Path) -> None:
-    folders = dict.fromkeys(range(8), "") | {8: "evals/", 9: "my_sdk/"}
+    folders = dict.fromkeys(range(8), "") | {8: "eval/", 9: "my_sdk/"}
     files = {f"{folder}text_{n}.py": _FETCH.format(n=n) for n, folder in folders.items()}
     files["text_6.py"] = files["text_6.py"].replace("    try:", "    streamlit.write(address)\n    try:")
     files["text_6.py"] = "import streamlit\n" + files["text_6.py"]
     files |= {f"note_{n}.py": _WATCHED.format(n=n) for n in range(9)}
-    files |= {"evals/__init__.py": "", "my_sdk/__init__.py": ""}
+    files |= {"eval/__init__.py": "", "my_sdk/__init__.py": ""}
     imports = "".join(f"from {folder.replace('/', '.')}text_{n} import fetch_{n}\n" for n, folder in folders.items())
     imports += "".join(f"from note_{n} import note_{n}\n" for n in range(9))
     calls = ", ".join(f"fetch_{n}(question)" for n in folders)
@@ -61,6 +61,8 @@ def test_clients_evaluations_pages_and_faults_of_requests_are_collected_nowhere(
     assert paths and paths <= {f"text_{n}.py" for n in range(8)} - {"text_6.py"} - others
     assert all("500" in _line(tmp_path, p.path, p.line) for p in collected.places)
     assert not any(m.name == "other_calls_swallowed_errors" for m in made.metrics), "nothing there reaches a model"
+    why = {s.metric.places[0].path: s.why for s in made.selection.shelf if s.metric.family == "failure_answers"}
+    assert why["eval/text_8.py"] == why["my_sdk/text_9.py"] == "of an evaluation or a client beside the pipeline"
 
 
 def _line(root: Path, path: str, line: int) -> str:

@@ -152,7 +152,7 @@ def select_metrics(
     facts: tuple[Fact, ...],
     is_told: Told = lambda metric, others: False,
     untold: Untold = lambda metrics, others: metrics,
-    is_beside: Callable[[MetricDesign], bool] = lambda metric: False,
+    why_beside: Callable[[MetricDesign], str | None] = lambda metric: None,
 ) -> PortfolioSelection:
     """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
 
@@ -163,11 +163,12 @@ def select_metrics(
         facts: Answers of the practitioner; they also hold what was added.
         is_told: Says whether each failure of a metric is one of other metrics.
         untold: Leaves out of metrics the places whose errors others count.
-        is_beside: Says whether a metric is of code beside the pipeline; such a one comes in by name alone.
+        why_beside: Says why a metric comes in by name alone, or None.
     """
     added = added_metrics(facts)
-    beside = [m for m in metrics if m.name not in added and is_beside(m)]
-    metrics = [m for m in metrics if m not in beside]
+    beside = {m.name: why for m in metrics if m.name not in added and (why := why_beside(m))}
+    apart = [m for m in metrics if m.name in beside]
+    metrics = [m for m in metrics if m.name not in beside]
     components = {c.id: c for c in architecture.components}
     shared = shared_metrics(metrics, architecture)
     joined = set().union(*(names for _, names in shared))
@@ -185,7 +186,7 @@ def select_metrics(
     chosen += others.values()
     names |= set(others)
     shelf = [Shelved(m, _why(m, chosen, joined, in_other, is_told)) for m in metrics if m.name not in names]
-    shelf += [Shelved(m, "of an evaluation or a client beside the pipeline") for m in beside]
+    shelf += [Shelved(m, beside[m.name]) for m in apart]
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )

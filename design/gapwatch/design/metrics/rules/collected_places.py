@@ -16,9 +16,11 @@ from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import constant_of, is_name, line_of, name_of
 
 #: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
-_BESIDE_THE_PIPELINE = re.compile(r"(^|/)(evals?|evaluations?|benchmarks?|(\w+[-_])*sdk)/")
+_BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
 #: Files whose failures somebody sees: whoever types a command reads its error, and settings are read once.
 _SEEN = re.compile(r"(^|/)(cli/|(cli|config|settings)\.py$)")
+#: Fields of metrics of failures.
+_FAILURES = frozenset({"status", "attributes.swallowed_errors", "attributes.answer_outcome"})
 #: Libraries of pages; who looks at a page sees what fails there.
 _PAGES = ("streamlit.", "gradio.")
 #: Codes of requests that ask for what is not there or not allowed; a time limit or too many requests are none.
@@ -49,9 +51,30 @@ def collectable(
     return out
 
 
-def is_beside_the_pipeline(metric: MetricDesign) -> bool:
-    """Return whether each place of a metric is of a client or an evaluation that is shipped beside the pipeline."""
-    return bool(metric.places) and all(_BESIDE_THE_PIPELINE.search(p.path) for p in metric.places)
+def why_beside(metric: MetricDesign, code: ClaimedCode) -> str | None:
+    """Return why a metric comes into a portfolio by name alone, or None where it may be selected.
+
+    Args:
+        metric: A metric.
+        code: The analysed code.
+    """
+    if not metric.places:
+        return None
+    if all(_BESIDE_THE_PIPELINE.search(p.path) for p in metric.places):
+        return "of an evaluation or a client beside the pipeline"
+    field = metric.claim.get("field")
+    if field in _FAILURES and all(_SEEN.search(p.path) for p in metric.places):
+        return "who types the command reads the error"
+    if field == "attributes.swallowed_errors" and all(_is_harmless(p, code) for p in metric.places):
+        return "of a page, or of functions that ask nothing outside"
+    return None
+
+
+def _is_harmless(place: CodePlace, code: ClaimedCode) -> bool:
+    symbol = code.function_at(place)
+    subject = code.subject(symbol) if symbol is not None else None
+    is_seen = subject is not None and _is_page(subject)
+    return is_seen or _SEEN.search(place.path) is not None or symbol not in code.reaching_out
 
 
 def _is_good(metric: MetricDesign, place: CodePlace, code: ClaimedCode) -> bool:
