@@ -218,7 +218,8 @@ def _is_failure(subject: Subject, before: list[Stmt], value: Expr) -> bool:
     """Return whether a value words a failure; a model's refusal of what a guard has blocked is the normal course."""
     if _form(subject, before, value) != "error" or _refuses(value):
         return False
-    calls = flowing_calls(subject, before, value)
+    # What a model says of a failure may stand in its record.
+    calls = [] if Forms(before, "").is_failed(value) else flowing_calls(subject, before, value)
     return not any(ERROR_NAME.search(last_name(c)) and "llm_chat" in reaches(subject, c) for c in calls)
 
 
@@ -378,11 +379,9 @@ def _of_invalid_value(s: Stmt, after: Body) -> Iterator[_Found]:
     """Yield the default that replaces a value which is not one of the allowed ones."""
     test, body = branches_of(s)[0]
     e = unwrapped(test) or test
-    if e[0] != "q" or operators_of(e) not in (("in",), ("not in",)) or not body:
+    if e[0] != "q" or operators_of(e) not in (("in",), ("not in",)) or not body or not after:
         return
     name = text_of(operands_of(e)[0])
-    if not after:
-        return
     first, second = (body[-1], after[0]) if operators_of(e) == ("in",) else (after[0], body[-1])
     if first[0] != "return" or second[0] != "return":
         return

@@ -43,7 +43,7 @@ SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 _WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
 _FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
-_FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*|invalid|timed_?out|timeout", re.I)
+_FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*|fail|invalid|timed_?out|timeout", re.I)
 #: Fields that say how something went by a word, and by yes or no.
 STATUS_FIELDS = frozenset({"status", "type", "event"})
 _SUCCESS_FIELDS = frozenset({"success", "ok", "succeeded", "completed"})
@@ -70,11 +70,30 @@ class Forms:
         self._caught = caught
         self._fields_of = fields_of
         self._values: dict[str, list[Expr]] = {}
+        self._failures: dict[str, object] = {}
         for s in before:
             if s[0] == "assign":
                 for name, value in bound_by(s):
                     self._values.setdefault(name, []).append(value)
+                self._note_failure(s)
         self.bound = {name: values[-1] for name, values in self._values.items()}
+
+    def _note_failure(self, s: Stmt) -> None:
+        """Remember, by its name, the field of a literal dictionary whose word says failure, until it is set again."""
+        value = value_of(s)
+        for target in targets_of(s):
+            owner, _, key = text_of(target).partition("[")
+            if not key or key.strip("'\"]") == self._failures.get(owner):
+                self._failures.pop(owner, None)
+            if not key and value is not None and value[0] == "d":
+                said = (k[1] for k, v in pairs_in(value) if k is not None and is_text(v) and self.says_error(v))
+                field = next((name for name in said if name in STATUS_FIELDS), None)
+                if field is not None:
+                    self._failures[owner] = field
+
+    def is_failed(self, value: Expr) -> bool:
+        """Return whether a value is a dictionary that was made with a word of failure, by its name."""
+        return value[0] == "n" and text_of(value) in self._failures
 
     def of(self, value: Expr, depth: int = 0) -> str:
         """Return the form of a value."""
@@ -111,6 +130,8 @@ class Forms:
             root = root[1]
         if is_call(root) and root is not e:
             return "call" if is_producer(root) else self.of(root, depth + 1)
+        if name in self._failures:
+            return "error"
         if name in self.bound:
             # A dictionary that was made before may have been filled since.
             made = unwrapped(self.bound[name]) or self.bound[name]
