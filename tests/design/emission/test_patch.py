@@ -254,3 +254,49 @@ def test_a_file_whose_name_has_quotes_and_newlines_spoils_no_patch(tmp_path: Pat
     subprocess.run(["git", "apply", str(tmp_path / "p.patch")], cwd=tmp_path / "app", check=True, timeout=20)
 
     assert all("import span_recording" in (tmp_path / "app" / name).read_text() for name in names)
+
+
+_STREAMS = {
+    "shop/__init__.py": "",
+    "shop/service.py": (
+        "from openai import OpenAI\n\n\n"
+        "class Answerer:\n"
+        "    def __init__(self):\n        self.client = OpenAI(api_key='k')\n\n"
+        "    def ask(self, question):\n"
+        "        chunks = self.client.chat.completions.create(model='m', messages=[question], stream=True)\n"
+        "        text = ''\n"
+        "        for chunk in chunks:\n"
+        "            text += chunk.choices[0].delta.content\n"
+        "        return {'text': text, 'at': 1}\n\n"
+        "    def send(self, question):\n"
+        "        for chunk in self.client.chat.completions.create(model='m', messages=[question], stream=True):\n"
+        "            yield chunk.choices[0].delta.content\n"
+    ),
+}
+
+
+def test_a_patched_program_reads_the_chunks_of_a_streamed_reply(tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", _STREAMS)
+    _apply(copy, tmp_path)
+
+    found = run_patched(
+        "from types import SimpleNamespace as N\n"
+        "import sys\n"
+        "def chunk(text, reason=None, usage=None):\n"
+        "    return N(choices=[N(delta=N(content=text), finish_reason=reason)], usage=usage, model='m')\n"
+        "def create(**given):\n"
+        "    yield chunk('no ')\n"
+        "    yield chunk('answer', 'length', N(prompt_tokens=3, completion_tokens=2))\n"
+        "client = N(chat=N(completions=N(create=create)))\n"
+        "sys.modules['openai'] = N(OpenAI=lambda api_key: client)\n"
+        "from shop.service import Answerer\n"
+        "assert Answerer().ask('q') == {'text': 'no answer', 'at': 1}\n"
+        "assert list(Answerer().send('q')) == ['no ', 'answer']\n",
+        copy,
+    )
+
+    for name in ("Answerer.ask", "Answerer.send"):
+        (span,) = found.named(name)
+        assert span.attributes["output.value"] == "no answer"
+        assert span.attributes["gen_ai.response.finish_reasons"] == ["length"]
+        assert span.attributes["gen_ai.usage.output_tokens"] == 2

@@ -170,10 +170,14 @@ class _File:
                 self.made.left_out.append((place, f"no statement of its own stands there, for {mark.field}"))
                 continue
             if mark.action == "reply":
+                loops = list(_reading(statement, function)) if function is not None else []
+                for loop in loops:
+                    text = f"{' ' * loop.body[0].col_offset}{HELPER}.piece({ast.unparse(loop.target)})"
+                    yield Insertion(self.path, loop.body[0].lineno, text, mark.field)
                 if (name := _assigned(statement)) is not None and statement.end_lineno is not None:
                     text = f"{' ' * statement.col_offset}{HELPER}.reply({name})"
                     yield Insertion(self.path, statement.end_lineno + 1, text, mark.field)
-                elif not isinstance(statement, ast.Return):
+                elif not isinstance(statement, ast.Return) and not loops:
                     self.made.left_out.append((place, "the reply of the model has no name"))
                 continue
             call = _note(mark, statement)
@@ -181,6 +185,17 @@ class _File:
                 self.made.left_out.append((place, f"the value of {mark.field} has no name"))
                 continue
             yield Insertion(self.path, statement.lineno, " " * statement.col_offset + call, mark.field)
+
+
+def _reading(statement: ast.stmt, function: ast.AST) -> Iterator[ast.For | ast.AsyncFor]:
+    """Yield the loops of a function over the chunks of a reply that a statement streams; each names its chunk."""
+    name = _assigned(statement)
+    for node in ast.walk(function):
+        if not isinstance(node, ast.For | ast.AsyncFor) or not isinstance(node.target, ast.Name):
+            continue
+        is_over = isinstance(node.iter, ast.Name) and node.iter.id == name
+        if (node is statement or is_over) and node.body[0].lineno > node.iter.end_lineno:  # type: ignore[operator]
+            yield node
 
 
 def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

@@ -182,6 +182,20 @@ def reply(value: Any) -> None:
         notes[_SAID] = _said(value)
 
 
+def piece(chunk: Any) -> None:
+    """Note what one chunk of a model's streamed reply says, as `reply` does of a whole one, and add its text."""
+    notes = context.get_value(_NOTES)
+    if isinstance(notes, dict):
+        for key, found in _reply(chunk).items():
+            # Some providers give the tokens so far with each chunk, others with the last one.
+            notes[key] = max(found, notes.get(key, 0)) if key in _TOKENS else found
+        choices = getattr(chunk, "choices", None)
+        delta = getattr(choices[0], "delta", None) if choices else getattr(chunk, "delta", chunk)
+        text = _said(delta) or getattr(delta, "text", None)
+        said = notes.get(_SAID) or ""
+        notes[_SAID] = (said + text)[:_MOST] if isinstance(text, str) else said
+
+
 class _Open:
     """A span that is under way; as a context manager it is the current one."""
 
