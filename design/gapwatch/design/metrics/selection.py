@@ -91,6 +91,8 @@ _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
 _OF_ENTRIES = 0.5
+#: Worth of seconds without a limit in the code; of nine that were read five told nothing.
+_OF_UNLIMITED = -0.5
 #: Worth of how often a cache has no answer: nobody is woken for it.
 _OF_CACHES = -1.0
 
@@ -335,7 +337,7 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
         worth = _OF_ENTRIES
     elif metric.family == "service_latency" and "limit" not in metric.claim:
         # How long requests take follows what they carry.
-        worth = _OF_ENTRIES
+        worth = _OF_UNLIMITED
     elif metric.is_of_cache:
         worth = _OF_CACHES
     else:
