@@ -195,3 +195,13 @@ def test_a_step_that_calls_each_of_its_ways_keeps_them_together(tmp_path: Path) 
 
     (shared,) = [m for m in made.metrics if m.group == "look_up" and m.family == "service_errors"]
     assert [s.rpartition(".")[0].rpartition(".")[2] for s in shared.symbols] == ["Step1", "Step2", "Step3"]
+
+
+def test_a_step_whose_name_says_nothing_is_named_after_what_its_functions_have_in_common(tmp_path: Path) -> None:
+    steps = {}
+    for n, owner in ((1, "ChartWriter"), (2, "TableWriter")):
+        text = _STEP.format(n=n, look=_LOOK.format(n=n)).replace(f"Step{n}", owner).replace("look_up", "run")
+        steps[f"app__step_{n}"] = text
+    made = _made(tmp_path, **steps)
+
+    assert {m.group for m in made.metrics if m.members and not m.group.startswith("model_calls")} == {"writer_run"}

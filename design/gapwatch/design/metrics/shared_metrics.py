@@ -7,10 +7,13 @@ many functions moves the rate less than in a metric of its own.
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import permutations
+from pathlib import PurePosixPath
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
 from gapwatch.design.architecture.model import Architecture
@@ -115,7 +118,8 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         known = groups.setdefault(step, [])
         group = next((g for g in known if family not in g.families and not g.members.isdisjoint(members)), None)
         if group is None:
-            group = _Group(unique(f"every_{step}" if step in used else step, used))
+            name = _step_name(step, mine)
+            group = _Group(unique(f"every_{name}" if name in used else name, used))
             known.append(group)
         group.members |= set(members)
         group.families.add(family)
@@ -174,6 +178,34 @@ def _step(metric: MetricDesign) -> str | None:
     is_plain = metric.source == "catalog" and not metric.is_cascade and metric.claim["form"] != "ratio"
     step = snake(next(iter(names))) if len(names) == 1 and is_plain else ""
     return step or None
+
+
+#: Names of functions that say nothing without what they belong to.
+_SAYS_NOTHING = frozenset(
+    [
+        "run", "request", "invoke", "call", "execute", "process", "handle", "get", "post", "send", "forward", "main",
+        "wrapper", "inner", "start", "do", "perform", "work",
+    ]
+)  # fmt: skip
+
+
+def _step_name(step: str, metrics: list[MetricDesign]) -> str:
+    """Return the name of a step, with what its functions have in common where it says nothing by itself.
+
+    That is the end of the names of their classes, or else the name of their file or folder.
+    """
+    if step not in _SAYS_NOTHING:
+        return step
+    owners = [[part for part in s.split(".")[:-1] if part[:1].isupper()] for m in metrics for s in m.symbols]
+    words = [snake(parts[-1]).split("_") for parts in owners if parts]
+    paths = [PurePosixPath(p.path) for m in metrics for p in m.places]
+    of_all = [w[0] for w in itertools.takewhile(lambda w: len(set(w)) == 1, zip(*map(reversed, words), strict=False))]
+    if len(words) == len(owners) and of_all:
+        return "_".join([*reversed(of_all), step])
+    if len({p.stem for p in paths}) == 1 and paths[0].stem not in ("__init__", "utils", "base"):
+        return f"{snake(paths[0].stem)}_{step}"
+    folder = PurePosixPath(os.path.commonpath([p.parent for p in paths])).name if paths else ""
+    return f"{snake(folder)}_{step}" if folder else step
 
 
 def _is_of(metric: MetricDesign, family: str) -> bool:
