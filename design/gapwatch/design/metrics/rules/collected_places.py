@@ -9,11 +9,12 @@ from dataclasses import replace
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import keep_places
+from gapwatch.design.metrics.rules.error_paths import in_body
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import constant_of, is_name, line_of, name_of
+from gapwatch.design.source.ir import call_line, constant_of, handlers_of, is_name, line_of, name_of
 
 #: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
 _BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
@@ -66,15 +67,20 @@ def why_beside(metric: MetricDesign, code: ClaimedCode) -> str | None:
     if field in _FAILURES and all(_SEEN.search(p.path) for p in metric.places):
         return "who types the command reads the error"
     if field == "attributes.swallowed_errors" and all(_is_harmless(p, code) for p in metric.places):
-        return "of a page, or of functions that ask nothing outside"
+        return "a person sees the error, or what is tried asks nothing outside"
     return None
 
 
 def _is_harmless(place: CodePlace, code: ClaimedCode) -> bool:
     symbol = code.function_at(place)
     subject = code.subject(symbol) if symbol is not None else None
-    is_seen = subject is not None and _is_page(subject)
-    return is_seen or _SEEN.search(place.path) is not None or symbol not in code.reaching_out
+    if subject is None or _is_page(subject) or _SEEN.search(place.path):
+        return True
+    tried = [
+        s for s in subject.statements if s[0] == "try" and place.line in {line_of(s), *(h[0] for h in handlers_of(s))}
+    ]
+    calls = [c for c in subject.calls if not tried or any(in_body(s, call_line(c)) for s in tried)]
+    return symbol not in code.reaching_out or not any(code.brings(subject, c, None) for c in calls)
 
 
 def _is_good(metric: MetricDesign, place: CodePlace, code: ClaimedCode) -> bool:
