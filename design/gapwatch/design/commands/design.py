@@ -326,6 +326,7 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
     NAME is one of the report's section "Shelf". The next `gapwatch design REPO` writes it.
     """
     import datetime
+    import difflib
 
     from gapwatch.design.metrics.selection import added_fact
     from gapwatch.design.reports.output import add_fact
@@ -335,8 +336,9 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
     if any(m.name == name for m in made.metrics):
         raise UsageError(f"{name} is in the portfolio of {repo} already")
     if not any(s.metric.name == name for s in made.selection.shelf):
-        known = "\n  ".join(s.metric.name for s in made.selection.shelf)
-        raise UsageError(f"the shelf of {repo} has no metric {name!r}; it holds\n  {known or 'none'}")
+        near = difflib.get_close_matches(name, [s.metric.name for s in made.selection.shelf])
+        meant = f"did you mean {' or '.join(near)}?" if near else "the report lists its names"
+        raise UsageError(f"the shelf of {repo} has no metric {name!r}; {meant}")
     try:
         fact = added_fact(name, by, datetime.datetime.now(datetime.UTC).date().isoformat())
     except ValueError as error:
@@ -362,11 +364,10 @@ def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
     from gapwatch.design.reports.code_texts import CodeTexts
     from gapwatch.design.reports.diff import compare
     from gapwatch.design.reports.output import diff_text
-    from gapwatch.design.source.scan import scan_repository
     from gapwatch.design.stage import run_design
 
     with DesignProgress(enabled=not quiet) as progress:
-        scans = scan_repository(old), scan_repository(new)
+        scans = _scan(old), _scan(new)
         designs = [run_design(scan, progress=progress.update, is_bounded=False) for scan in scans]
     texts = [CodeTexts(scan, made) for scan, made in zip(scans, designs, strict=True)]
     found = compare(designs[0], designs[1], texts[0], texts[1])

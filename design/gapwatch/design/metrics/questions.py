@@ -110,7 +110,8 @@ def draft_questions(
                 JUDGE_QUESTION,
                 None,
                 "Which model may judge answers (vendor/name)?",
-                f"{len(judges)} judge metrics need a model; judging sends answers to it",
+                f"{'1 judge needs' if len(judges) == 1 else f'{len(judges)} judges need'} a model;"
+                " judging sends answers to it",
                 "availability",
                 "text",
                 default="none; judges stay in the report and are not exported",

@@ -28,7 +28,7 @@ from gapwatch.design.reports.document import (
 )
 from gapwatch.design.reports.graph_folding import folded
 from gapwatch.design.reports.spans_section import points_section, present_section
-from gapwatch.design.reports.summary import summary, unread_paths
+from gapwatch.design.reports.summary import summary, unread_languages, unread_paths
 from gapwatch.design.stage import Design
 
 #: Labels of key figures whose JSON key alone is unclear.
@@ -119,8 +119,11 @@ def _head(design: Design) -> Iterator[Block]:
         told = f" {'; '.join(lost[:_MOST_IMPORTS])}{rest}. Calls through them are missing from everything below."
         yield _text(some, told, look="notice")
     if design.unread:
-        told = ", ".join(f"{count:,} files of {language}" for language, count in design.unread.items())
-        yield _text(Strong("Not read:"), f" {told}. What they do is missing from everything below.", look="notice")
+        yield _text(
+            Strong("Not read:"),
+            f" {unread_languages(design)}. What they do is missing from everything below.",
+            look="notice",
+        )
     if unread := unread_paths(design):
         paths = _codes((f"{s.path}: {s.reason}" for s in unread), _MOST_IMPORTS)
         yield _text(Strong("Python that was not read:"), " ", paths, ".", look="notice")

@@ -61,6 +61,11 @@ def unread_paths(design: Design) -> list[Skipped]:
     return [s for s in design.skipped if s.reason not in LEFT_OUT_ON_PURPOSE]
 
 
+def unread_languages(design: Design) -> str:
+    """Return how many files of which languages were not read."""
+    return ", ".join(f"{n:,} file{'' if n == 1 else 's'} of {language}" for language, n in design.unread.items())
+
+
 def notices(design: Design) -> Iterator[str]:
     """Yield a sentence for each thing that makes a design less than its numbers say; the report has the places."""
     if not design.has_model:
@@ -71,7 +76,7 @@ def notices(design: Design) -> Iterator[str]:
         more = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
         yield f"Python that was not read: {unread[0].path} ({unread[0].reason}){more}."
     if design.unread:
-        yield f"Not read: {', '.join(f'{n:,} files of {language}' for language, n in design.unread.items())}."
+        yield f"Not read: {unread_languages(design)}."
     if design.secrets:
         more = f" and {len(design.secrets) - 1:,} more" if len(design.secrets) > 1 else ""
         yield f"Keys or passwords in the code: {design.secrets[0]}{more}. The files of this design mask them."
