@@ -9,7 +9,7 @@ from dataclasses import replace
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import keep_places
-from gapwatch.design.metrics.rules.error_paths import in_body
+from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
@@ -80,7 +80,8 @@ def _is_harmless(place: CodePlace, code: ClaimedCode) -> bool:
         s for s in subject.statements if s[0] == "try" and place.line in {line_of(s), *(h[0] for h in handlers_of(s))}
     ]
     calls = [c for c in subject.calls if not tried or any(in_body(s, call_line(c)) for s in tried)]
-    return symbol not in code.reaching_out or not any(code.brings(subject, c, None) for c in calls)
+    errors = ErrorPaths(code)
+    return not any(code.brings(subject, c, None) or errors.checks_outcome(subject, c) for c in calls)
 
 
 def _is_good(metric: MetricDesign, place: CodePlace, code: ClaimedCode) -> bool:
