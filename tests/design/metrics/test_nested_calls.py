@@ -285,3 +285,45 @@ def test_who_hands_on_the_answer_of_one_of_several_clients_has_no_check_of_its_o
 
     present = [m for m in found if m.claim.get("present") is True]
     assert {s for m in present for s in m.symbols} == {"app.client.Client.invoke", "app.second.Client.invoke"}
+
+
+_REQUESTS = """
+import openai
+import requests
+import streamlit as st
+from fastapi import FastAPI
+
+app = FastAPI()
+
+def read_page(address):
+    reply = requests.post("https://reader.example", json={"url": address})
+    return reply.text
+
+def read_checked(address):
+    reply = requests.post("https://checked.example", json={"url": address})
+    reply.raise_for_status()
+    return reply.text
+
+def ask(question):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "Answer in one sentence: " + question}]
+    ).choices[0].message.content
+
+@app.post("/ask")
+def answer(question: str):
+    return ask(question + read_page(question) + read_checked(question))
+
+def page(host):
+    client = openai.OpenAI(base_url=f"{host}/ask")
+    st.write(client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": st.text_input("Question")}]
+    ).choices[0].message.content)
+"""
+
+
+def test_a_reply_whose_status_nobody_reads_and_a_page_of_the_server_are_not_counted(tmp_path: Path) -> None:
+    found = _metrics(tmp_path, model=_REQUESTS)
+
+    assert _functions(found, "usage.cost_usd") == {"model.ask"}
+    raising = {s for m in found if m.family == "service_errors" for s in m.symbols}
+    assert "app.model.read_checked" in raising and "app.model.read_page" not in raising

@@ -7,7 +7,7 @@ import re
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, runs_tool
-from gapwatch.design.patterns.code_walk import target_names
+from gapwatch.design.patterns.code_walk import keyword, target_names
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
@@ -30,6 +30,8 @@ _SUMMED = frozenset({"usage.cost_usd", "usage.total_tokens"})
 _DIRECT = frozenset({"call", "cha", "resume", "decorated", "construct"})
 #: Most calls one below the other that are followed.
 _MAX_DEPTH = 3
+#: Libraries of pages.
+_PAGES = frozenset({"streamlit", "gradio", "chainlit", "nicegui"})
 _CLASS = re.compile(r"^([a-z_][\w]*\.)+[A-Z]\w*")
 
 
@@ -43,6 +45,8 @@ def nested_model_call(metric: MetricDesign, place: CodePlace, symbol: str, view:
         return "it runs a tool, which spends no tokens of its own"
     if subject is None:
         return None
+    if view.served is not None and _is_page_of_a_server(subject):
+        return "the page asks the program's own server, which counts the same calls"
     calls = [c for c in subject.calls if call_line(c) == place.line]
     inner = _client_below(
         [e.dst for c in calls if not _is_mixed(subject, c) for e in _direct(subject, c)], symbol, view
@@ -55,6 +59,13 @@ def nested_model_call(metric: MetricDesign, place: CodePlace, symbol: str, view:
     if _is_counted_above(symbol, view):
         return "each function that calls it counts the same tokens, beside those of other clients"
     return None
+
+
+def _is_page_of_a_server(subject: Subject) -> bool:
+    """Return whether a function draws a page and makes a client for an address that it puts together."""
+    if not any(d.partition(".")[0] in _PAGES for d in subject.sites.externals_of(subject.symbol)):
+        return False
+    return any((at := keyword(call, "base_url")) is not None and at[0] in "fo" for call in subject.calls)
 
 
 def _direct(subject: Subject, call: Expr) -> list[CallEdge]:

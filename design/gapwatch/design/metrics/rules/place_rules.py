@@ -11,6 +11,7 @@ from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
+from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     names_in,
@@ -393,4 +394,5 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "nested_calls": nested_model_call,
     "tried_around": tried_around,
     "goes_on": goes_on,
+    "unchecked_status": unchecked_status,
 }
