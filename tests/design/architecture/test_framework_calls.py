@@ -29,6 +29,18 @@ FORMS: dict[str, tuple[dict[str, str], set[str], set[str]]] = {
         {"m.plan -> m.search", "m.search -> m.write", "api.ask -> m.plan"},
         {"api.ask -> m.search", "m.plan -> m.write", "api.state -> m.plan"},
     ),
+    "the method of a tool, from who makes the tool": (
+        {
+            "t.py": "from langchain_core.tools import BaseTool\n\n\nclass Base(BaseTool):\n    pass\n\n\n"
+            "class Search(Base):\n    def _run(self, q):\n        return q\n\n"
+            "    def other(self):\n        return 1\n\n\n"
+            "class Job:\n    def _run(self, q):\n        return q\n",
+            "m.py": "from t import Job, Search\n\n\ndef tool():\n    return Search()\n\n\n"
+            "def job():\n    return Job()\n",
+        },
+        {"m.tool -> t.Search._run"},
+        {"m.tool -> t.Search.other", "m.job -> t.Job._run"},
+    ),
     "a graph that two functions build, and a module keeps": (
         {
             "m.py": _GRAPH

@@ -64,6 +64,8 @@ class _FrameworkCalls:
             if file is not None and _MARKS.search(file.source)
         }
         self._jobs()
+        for info, symbol, line in self._held.tools_made():
+            self._add(info.symbol, symbol, info, line)
         if marked:
             inside = [info for info in program.functions if info.module in marked]
             for info in inside:

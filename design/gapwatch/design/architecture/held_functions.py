@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
 
 from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.constants import Constants
-from gapwatch.design.patterns.code_walk import children, text_of
-from gapwatch.design.source.ir import Expr, is_call, is_name, name_of, targets_of, value_of
+from gapwatch.design.patterns.code_walk import calls_of, children, own_expressions, text_of
+from gapwatch.design.source.ir import Expr, call_line, callee_of, is_call, is_name, name_of, targets_of, value_of
 from gapwatch.design.source.program import FunctionInfo, Program, last_name, statements
 
 #: Makers of agents, teams and tool loops.
@@ -24,6 +25,9 @@ _GIVEN = frozenset(
 )
 #: Methods of an object that an agent's library runs before, after and around each of its calls.
 _HOOK = re.compile(r"^a?(before|after|wrap)_(agent|model|model_call|tool_call)$")
+#: Classes of tools, and the methods of theirs that the library runs.
+_TOOL_CLASS = re.compile(r"^(langchain|crewai)\w*\.(.+\.)?BaseTool$")
+_TOOL_METHODS = frozenset({"_run", "_arun"})
 #: Most functions that one value runs.
 MOST = 40
 _MAX_DEPTH = 6
@@ -168,14 +172,39 @@ class HeldFunctions:
                 if runs:
                     self.values[info.number, text_of(targets_of(s)[0])] = runs
 
-    def _hooks(self, callee: Expr, module: int) -> list[str]:
-        """Return the methods of a class of the repository that an agent's library runs; none of other classes."""
+    def tools_made(self) -> Iterator[tuple[FunctionInfo, str, int]]:
+        """Yield (function, method that the library runs, line) where an object of a tool class is made."""
+        methods: dict[int, list[str]] = defaultdict(list)
+        for info in self._program.functions:
+            if info.owner >= 0 and info.ir.name in _TOOL_METHODS and self._is_tool(info.owner):
+                methods[info.owner].append(info.symbol)
+        names = {self._program.classes[owner].ir.qual.encode() for owner in methods}
+        files = self._program.files
+        for info in self._program.functions if methods else ():
+            file = files[info.module]
+            if file is None or not any(name in file.source for name in names):
+                continue
+            for call in (c for s in statements(info.ir.body) for e in own_expressions(s) for c in calls_of(e)):
+                for owner in self._classes(callee_of(call), info.module):
+                    yield from ((info, symbol, call_line(call)) for symbol in methods.get(owner, ()))
+
+    def _is_tool(self, owner: int, depth: int = 0) -> bool:
+        cls = self._program.classes[owner]
+        is_own = any(_TOOL_CLASS.search(name) for name in cls.outside)
+        return is_own or (depth < _MAX_DEPTH and any(self._is_tool(base, depth + 1) for base in cls.bases))
+
+    def _classes(self, callee: Expr, module: int) -> list[int]:
+        """Return the numbers of the classes of the repository that a name stands for."""
         if not is_name(callee):
             return []
         source = self.constants.imports(module).get(name_of(callee))
         module, name = source if source is not None else (module, name_of(callee))
         ir, first = self._program.irs[module], self._program.first_class[module]
-        owners = [first + c.index for c in ir.classes if c.qual == name] if ir is not None else []
+        return [first + c.index for c in ir.classes if c.qual == name] if ir is not None else []
+
+    def _hooks(self, callee: Expr, module: int) -> list[str]:
+        """Return the methods of a class of the repository that an agent's library runs; none of other classes."""
+        owners = self._classes(callee, module)
         return [self._program.functions[n].symbol for owner in owners for n in self._methods.get(owner, ())]
 
     @cached_property
