@@ -52,5 +52,5 @@ def test_one_of_a_kind_is_singular_and_what_was_not_read_is_told(
     assert told.startswith("1 component, 0 edges, 5 metrics, 0 open questions; ")
     assert "emit the 1 span, or write it by hand" in told
     assert "Python that was not read: b.py (1000001 bytes, more than 1000000)." in told
-    assert "Not read: 1 files of TypeScript." in told
+    assert "Not read: 1 file of TypeScript." in told
     assert "Keys or passwords in the code: a.py:1. " in told
