@@ -75,7 +75,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("model_cost", 4),
     ("cache_hit_rate", -1),
     ("first_chunk_seconds", 3.5),
-    ("service_latency", 1),
+    ("service_latency", 0),
     ("retry_count", 2.5),
     ("retrieval_latency", 0.5),
     ("tokens_per_call", 1.5),

@@ -68,6 +68,8 @@ def why_beside(metric: MetricDesign, code: ClaimedCode) -> str | None:
         return "who types the command reads the error"
     if field == "attributes.swallowed_errors" and all(_is_harmless(p, code) for p in metric.places):
         return "a person sees the error, or what is tried asks nothing outside"
+    if field == "attributes.answer_outcome" and not any(_is_good(metric, p, code) for p in metric.places):
+        return "a person sees it, the request asks for what is not there, or a value is handed back unchanged"
     return None
 
 
