@@ -153,11 +153,17 @@ def _named(metrics: list[MetricDesign], *families: str) -> list[str]:
     return sorted(m.name for m in metrics if m.family in families)
 
 
+def _quoted(metrics: list[MetricDesign], *families: str) -> str:
+    """Return the first line of code that the metrics of some families rest on, with what stands there."""
+    lines = [m.evidence[0] for m in metrics if m.family in families and m.evidence]
+    place, _, said = lines[0].partition(" ") if lines else ("", "", "")
+    return f"{place}: {said.partition(': ')[2] or said}"
+
+
 def _of_component(
     component: ComponentDraft, metrics: list[MetricDesign], prompts: list[Prompt]
 ) -> list[QuestionDraft | None]:
-    hits = {name: [h for h in component.hits if h.pattern == name] for name in component.patterns}
-    first = {name: f"{found[0].path}:{found[0].line}" for name, found in hits.items()}
+    patterns = set(component.patterns)
     c, name = component.id, component.name
     out: list[QuestionDraft | None] = []
     for route, _, question in named_routes(component):
@@ -177,13 +183,13 @@ def _of_component(
                 {"degraded": "lower", "expected": "unknown", "either": "unknown"},
             )
         )
-    if "has_retry_loop" in hits:
+    if "has_retry_loop" in patterns:
         out.append(
             QuestionDraft(
                 f"q-{c}-retry",
                 c,
                 f"{name}: are many retries a sign of trouble or of thoroughness?",
-                f"{first['has_retry_loop']}: {hits['has_retry_loop'][0].evidence}",
+                _quoted(metrics, "retry_count"),
                 "direction",
                 "choice",
                 ["trouble", "thoroughness", "either"],
@@ -192,13 +198,13 @@ def _of_component(
                 {"trouble": "lower", "thoroughness": "higher", "either": "unknown"},
             )
         )
-    if "has_cache" in hits:
+    if "has_cache" in patterns:
         out.append(
             QuestionDraft(
                 f"q-{c}-cache",
                 c,
                 f"{name}: should the cache hit rate rise, or does a rise mean stale answers?",
-                f"{first['has_cache']}: {hits['has_cache'][0].evidence}",
+                _quoted(metrics, "cache_hit_rate"),
                 "direction",
                 "choice",
                 ["up", "down", "either"],
@@ -207,13 +213,13 @@ def _of_component(
                 {"up": "higher", "down": "lower", "either": "unknown"},
             )
         )
-    if "has_circuit_breaker" in hits:
+    if "has_circuit_breaker" in patterns:
         out.append(
             QuestionDraft(
                 f"q-{c}-breaker",
                 c,
                 f"{name}: is an open circuit breaker always an incident?",
-                f"{first['has_circuit_breaker']}: {hits['has_circuit_breaker'][0].evidence}",
+                _quoted(metrics, "breaker_open_rate"),
                 "direction",
                 "choice",
                 ["incident", "protection", "either"],
@@ -222,14 +228,13 @@ def _of_component(
                 {"incident": "lower", "protection": "unknown", "either": "unknown"},
             )
         )
-    swallowing = [h for h in hits.get("has_try_except", []) if h.kind == "swallows"]
-    if swallowing:
+    if "has_try_except" in patterns:
         out.append(
             QuestionDraft(
                 f"q-{c}-default",
                 c,
                 f"{name}: is the default after a swallowed error acceptable to the user?",
-                f"{swallowing[0].path}:{swallowing[0].line}: {swallowing[0].evidence}",
+                _quoted(metrics, "swallowed_errors"),
                 "semantics",
                 "choice",
                 ["acceptable", "failure"],
@@ -254,13 +259,12 @@ def _of_component(
             )
         )
     if {"retrieval", "vector_write"} & set(component.capabilities):
-        use = next(u for u in component.uses if u.capability in ("retrieval", "vector_write"))
         out.append(
             QuestionDraft(
                 f"q-{c}-freshness",
                 c,
                 f"{name}: how old may the index be before answers count as degraded (hours)?",
-                f"{use.place}: {use.dotted}",
+                _quoted(metrics, "passages_found", "rows_written"),
                 "threshold",
                 "number",
                 [],
