@@ -30,6 +30,7 @@ def _uses(root: Path, files: dict[str, str]) -> set[tuple[str, str]]:
         ("m.py", "get_relevant_chunks"),
         ("m.py", "_retrieve_memory_context"),
         ("retriever.py", "retrieve"),
+        ("m.py", "query_relevant_documents"),
     ],
 )
 def test_a_search_that_is_written_in_the_repository_is_known_by_its_name(path: str, name: str, tmp_path: Path) -> None:
@@ -42,6 +43,8 @@ def test_a_search_that_is_written_in_the_repository_is_known_by_its_name(path: s
     ("path", "name"),
     [
         ("m.py", "retrieve_user"),
+        ("m.py", "query_documents"),
+        ("m.py", "find_similar_strings"),
         ("m.py", "get_relevant_images"),
         ("passwords.py", "retrieve"),
         ("research.py", "retrieve"),

@@ -51,7 +51,8 @@ _PASSAGES = (
 )
 _RETRIEVER = re.compile(
     rf"^_?a?((retrieve|get_relevant|get_similar|search)_(\w+_)?{_PASSAGES}(_\w+)?|retrieve_(similar|relevant|from_\w+)"
-    r"|similarity_search|semantic_search|vector_search|find_passages|search_(index|corpus|knowledge\w*))$"
+    rf"|(query|find|fetch|lookup)_(relevant|similar|related|nearest)_(\w+_)?{_PASSAGES}"
+    r"|(similarity|semantic|vector|hybrid)_search|find_passages|search_(index|corpus|knowledge\w*))$"
 )
 #: Owners whose plain `retrieve` returns passages, and not a password or a translation.
 _OF_RETRIEVAL = re.compile(
