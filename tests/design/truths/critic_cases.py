@@ -18,7 +18,8 @@ from gapwatch.design.metrics.choice import PipelineView
 from gapwatch.design.metrics.critic import Case, review_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.rules.code_view import CodeView
-from gapwatch.design.metrics.rules.served_code import served_functions, set_up_functions
+from gapwatch.design.metrics.rules.served_code import served_functions
+from gapwatch.design.metrics.rules.set_up_code import set_up_functions
 from gapwatch.design.metrics.spans import PATTERN_FIELDS, IntegrationPoint, span_name
 from gapwatch.design.patterns.libraries import default_catalog
 from gapwatch.design.patterns.library_uses import CodePlace

@@ -15,7 +15,8 @@ from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.refine import Refiner
 from gapwatch.design.metrics.rules.code_view import CodeView
-from gapwatch.design.metrics.rules.served_code import served_functions, set_up_functions
+from gapwatch.design.metrics.rules.served_code import served_functions
+from gapwatch.design.metrics.rules.set_up_code import set_up_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.trace_judges import TraceJudges
 from gapwatch.design.metrics.traceability import Gap, link

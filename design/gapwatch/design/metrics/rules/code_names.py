@@ -1,0 +1,215 @@
+"""Names of the code: what each scope mentions, and which function, class or file a name means there."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.patterns.code_walk import own_expressions, walk
+from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, callee_of, is_call, is_name, is_text
+from gapwatch.design.source.program import ClassInfo, FunctionInfo, import_target, last_name, statements
+
+#: Bases that call nothing of their subclasses.
+NO_LIBRARY = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", "typing_extensions.Protocol", "object"})
+#: Decorators of libraries that register nothing: whoever wants the function calls it.
+_WRAPPERS = re.compile(
+    r"(^|\.)(lru_cache|cache|cached|cached_property|wraps|contextmanager|asynccontextmanager|retry|on_exception|observe"
+    r"|traceable|trace|tool|traced)$"
+)
+#: Libraries whose decorators register a command of a command line.
+COMMAND_LINES = frozenset({"click", "typer", "fire", "cyclopts", "argh", "invoke", "pytest"})
+#: Methods of built-in values; such a name says nothing of the class.
+BUILT_IN = frozenset(n for kind in (str, bytes, list, dict, set, tuple, BaseException) for n in dir(kind))
+#: Calls that find a class without its name.
+_FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "entry_points", "import_string"})
+
+Names = tuple[set[str], set[tuple[str, str]], set[str], list[Stmt]]
+
+
+class CodeNames:
+    """Tables over the functions, classes and files of the analysed code.
+
+    Args:
+        code: The analysed code.
+    """
+
+    def __init__(self, code: ClaimedCode) -> None:
+        self.code = code
+        self.program = code.material.program
+        self.sites = code.material.sites
+        self.functions = {f.symbol: f for f in self.program.functions}
+        self.classes = {c.symbol: c for c in self.program.classes}
+        self.modules = {m.name: m for m in self.program.index.modules}
+        self.methods: dict[int, list[FunctionInfo]] = defaultdict(list)
+        self.inner: dict[int, list[FunctionInfo]] = defaultdict(list)
+        self._top: dict[int, dict[str, str]] = defaultdict(dict)
+        self._top_by_name: dict[str, list[str]] = defaultdict(list)
+        self.classes_of: dict[int, list[ClassInfo]] = defaultdict(list)
+        for f in self.program.functions:
+            if f.owner >= 0:
+                self.methods[f.owner].append(f)
+            elif f.parent >= 0:
+                self.inner[f.parent].append(f)
+                if self.program.functions[f.parent].parent < 0:
+                    self._top[f.module][f.ir.name] = f.symbol
+                    self._top_by_name[f.ir.name].append(f.symbol)
+        for c in self.program.classes:
+            self.classes_of[c.module].append(c)
+            self._top[c.module].setdefault(c.ir.name, c.symbol)
+        self._below: dict[int, list[int]] = defaultdict(list)
+        for c in self.program.classes:
+            for base in c.bases:
+                self._below[base].append(c.number)
+        self.open: dict[str, set[str]] = defaultdict(set)
+        for u in code.material.graph.unresolved:
+            self.open[u.src].add(u.text.rpartition(".")[2].removesuffix("()"))
+        named = {f.ir.name for f in self.program.functions if f.owner >= 0} - BUILT_IN
+        self._told: dict[str, set[str]] = defaultdict(set)
+        for src, dst in [
+            *((e.src, e.dst) for e in code.material.graph.edges),
+            *((e.src, e.dotted) for e in code.material.graph.externals),
+        ]:
+            # A method of the repository is taken for one of a library where only its name is known.
+            if dst in self.functions or dst.rpartition(".")[2] not in named:
+                self._told[src].add(dst.rpartition(".")[2])
+        decorators = {s.id: s.decorators for s in code.material.graph.symbols if s.decorators}
+        #: Functions that are commands of a command line.
+        self.commands = {s for s, some in decorators.items() if any(d.partition(".")[0] in COMMAND_LINES for d in some)}
+        marks = {f.ir.name for f in self.program.functions if 0 in f.returned and f.owner < 0}
+        marks |= {
+            self.program.functions[f.parent].ir.name
+            for f in self.program.functions
+            if 0 in f.returned and f.owner < 0 and f.parent >= 0
+        } - {""}
+        #: Functions that a library or the repository is handed by a decorator, so that it may call them.
+        self.registered = {
+            f.symbol
+            for f in self.program.functions
+            if any(
+                d.partition(".")[0] not in COMMAND_LINES and not _WRAPPERS.search(d)
+                for d in decorators.get(f.symbol, ())
+            )
+            or any(last_name(d) in marks for d in f.ir.decorators)
+        }
+        #: Whether the code finds classes and files without their names.
+        self.finds_by_text = any(
+            last_name(e) in _FINDS_CLASSES
+            for f in self.program.functions
+            if self.program.files[f.module] is not None and not self.program.files[f.module].tags  # type: ignore[union-attr]
+            for s in statements(f.ir.body)
+            for whole in own_expressions(s)
+            for e in walk(whole)
+            if e[0] in "an"
+        )
+        self._names: dict[tuple[str, int], Names] = {}
+        self._bound: dict[tuple[int, str], tuple[int, str | None] | None] = {}
+
+    def family(self, number: int) -> set[int]:
+        """Return a class and its ancestors and descendants inside the repository."""
+        out = {number}
+        frontier = [number]
+        while frontier:
+            for base in self.program.classes[frontier.pop()].bases:
+                if base not in out:
+                    out.add(base)
+                    frontier.append(base)
+        frontier = [number]
+        while frontier:
+            for below in self._below.get(frontier.pop(), ()):
+                if below not in out:
+                    out.add(below)
+                    frontier.append(below)
+        return out
+
+    def resolve(self, module: int, name: str, depth: int = 8) -> str | None:
+        """Return the function, class or module of the repository that a name means in a file, or None."""
+        own = self._top[module].get(name)
+        if own is not None or depth == 0:
+            return own
+        key = module, name
+        if key not in self._bound:
+            self._bound[key] = self._imported(module, name)
+        bound = self._bound[key]
+        if bound is None:
+            return None
+        target, inside = bound
+        if inside is None:
+            return self.program.index.modules[target].name
+        found = self.resolve(target, inside, depth - 1)
+        child = self.program.index.modules[target].children.get(inside)
+        return found or (self.program.index.modules[child].name if child is not None else None)
+
+    def _imported(self, module: int, name: str) -> tuple[int, str | None] | None:
+        ir = self.program.irs[module]
+        for function in ir.functions if ir is not None else ():
+            for s in statements(function.body):
+                if s[0] == "from":
+                    target = import_target(self.program.index, module, s[2], str(s[3]))
+                    if target is None or target == module:
+                        continue
+                    for one, alias in s[4] or ():
+                        if (alias or one) == name:
+                            return target, one
+                    if s[4] is None and self.resolve(target, name, 3) is not None:
+                        return target, name
+                elif s[0] == "import":
+                    for dotted, alias in s[2]:
+                        bound = alias or dotted.partition(".")[0]
+                        target = self.program.index.resolve(module, dotted if alias else bound)
+                        if bound == name and target is not None:
+                            return target, None
+        return None
+
+    def names_of(self, symbol: str, bodies: list[Body], further: list[Expr]) -> Names:
+        """Return the plain names, `x.name` pairs, texts and imports of a scope, whose own body comes first."""
+        key = symbol, len(bodies[0])
+        if key not in self._names:
+            plain: set[str] = set()
+            members: set[tuple[str, str]] = set()
+            texts: set[str] = set()
+            imports: list[Stmt] = []
+            called: set[int] = set()
+            found: list[Expr] = list(further)
+            for body in bodies:
+                for s in statements(body):
+                    if s[0] in ("from", "import"):
+                        imports.append(s)
+                    elif not (s[0] == "expr" and s[2][0] == "k"):
+                        found += own_expressions(s)
+                        if s[0] == "assign" and s[4] is not None:
+                            found.append(s[4])
+            is_open = self.open.get(symbol, set())
+            for whole in found:
+                for e in walk(whole):
+                    if is_call(e):
+                        called.add(id(callee_of(e)))
+                    if e[0] == "n":
+                        plain.add(e[1])
+                    elif e[0] == "a":
+                        # A call that is resolved has its edge.
+                        if id(e) not in called or e[2] not in self._told[symbol] or e[2] in is_open:
+                            members.add((e[1][1] if is_name(e[1]) else "", e[2]))
+                    elif is_text(e) and len(e[1]) < 200:
+                        texts.add(e[1])
+            self._names[key] = plain, members, texts, imports
+        return self._names[key]
+
+
+def main_blocks(body: Body) -> list[Stmt]:
+    """Return what a file runs only as a program: `if __name__ == "__main__"`."""
+    return [s for s in body if s[0] == "if" and any(_reads_name(test) for test, _ in branches_of(s))]
+
+
+def _reads_name(e: Expr) -> bool:
+    return any(inner == ("n", "__name__") for inner in walk(e))
+
+
+def imports_of(program_body: Body) -> Iterator[str]:
+    """Yield the first parts of the names that a file imports from outside."""
+    for s in statements(program_body):
+        if s[0] == "import":
+            yield from (dotted.partition(".")[0] for dotted, _ in s[2])
+        elif s[0] == "from" and not s[2]:
+            yield str(s[3]).partition(".")[0]
