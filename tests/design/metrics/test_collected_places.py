@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from gapwatch.design.metrics import shared_metrics
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.source_tree import write_tree
@@ -38,6 +41,24 @@ def ask(question):
         model="m", messages=[{{"role": "user", "content": f"Answer {{question}} from {{texts}} alone."}}]
     ).choices[0].message.content
 """
+
+
+def test_one_metric_counts_no_more_places_than_a_reader_looks_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"text_{n}.py": _FETCH.format(n=n) for n in range(8)}
+    calls = ", ".join(f"fetch_{n}(question)" for n in range(8))
+    imports = "".join(f"from text_{n} import fetch_{n}\n" for n in range(8))
+    files["asking.py"] = (
+        f"from openai import OpenAI\n{imports}\nclient = OpenAI()\n{_ASK.format(calls=calls, notes='')}"
+    )
+    counts = []
+    for bound in (32, 3):
+        monkeypatch.setattr(shared_metrics, "MAX_PLACES", bound)
+        made = run_design(scan_repository(write_tree(tmp_path / str(bound), files)))
+        counts += [len(m.places) for m in made.metrics if m.name == "other_calls_failure_answers"]
+
+    assert len(counts) == 2 and counts[0] > 3 >= counts[1]
 
 
 def test_clients_evaluations_pages_and_faults_of_requests_are_collected_nowhere(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import accumulate, permutations
 from pathlib import PurePosixPath
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
@@ -45,6 +45,8 @@ _COLLECTED = {
     "swallowed_errors": ("swallowed_errors",),
     "retries_exhausted": ("retries_exhausted",),
 }
+#: Most places of one metric; where there are more, a failure of one of them no longer moves it.
+MAX_PLACES = 32
 #: Families of errors of requests, of which the first ones that nothing else tells have a place of their own.
 _OF_REQUESTS = ("service_errors", "write_errors")
 #: Most of these; of those read one in ten was wrong.
@@ -260,9 +262,10 @@ def collected_metrics(
     """Return metrics of the failures of several functions, each with the names of those that it collects.
 
     Only functions that a run of the pipeline reaches are collected: of a component from which a model is reached, or
-    that such a component calls in turn. What is alone in its kind comes in as it is, but not a handled
-    error, of which most are harmless; so do the first errors of requests that nothing else tells. No question is asked
-    about many functions at once, and what an answer calls acceptable is left out.
+    that such a component calls in turn; those of the components that matter most, up to `MAX_PLACES`. What is alone in
+    its kind comes in as it is, but not a handled error, of which most are harmless; so do the first errors of requests
+    that nothing else tells. No question is asked about many functions at once, and what an answer calls acceptable is
+    left out.
 
     Args:
         left: Metrics that were not selected.
@@ -280,6 +283,9 @@ def collected_metrics(
     for family, families in _COLLECTED.items():
         found = sorted((m for m in mine if kind(m) in families), key=lambda m: (*order[m.component], m.name))
         found = untold(found, [*others, *(metric for metric, _ in out)])
+        found = [
+            m for m, places in zip(found, accumulate(len(m.places) for m in found), strict=True) if places <= MAX_PLACES
+        ]
         members = sorted({c for m in found for c in m.owners})
         if len(members) > 1:
             metric = _joined(family, found, members, group, _PURPOSES_OF_OTHERS[family])
