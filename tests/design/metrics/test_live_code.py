@@ -184,3 +184,27 @@ def test_a_class_that_nothing_makes_has_no_metric(tmp_path: Path) -> None:
 
     assert "app.stores.Kept.keep" in measured
     assert "app.stores.Unkept.keep" not in measured
+
+
+_BOT = """
+import httpx
+from app.asking import ask
+
+class Bot:
+    async def start_polling(self):
+        while True:
+            for text in self.updates():
+                ask(text)
+
+    def updates(self):
+        return httpx.get("https://chat.example").raise_for_status().json()
+
+if __name__ == "__main__":
+    Bot().start_polling()
+"""
+
+
+def test_a_program_that_waits_for_messages_is_a_server(tmp_path: Path) -> None:
+    measured = _measured(tmp_path, {"app/server.py": _SERVER, "bot.py": _BOT})
+
+    assert {"bot.Bot.updates", "app.asking.look_up"} <= measured

@@ -141,7 +141,7 @@ def _unused(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView)
     served = view.served
     if served is None or symbol in served or any(symbol.startswith(f"{s}.") for s in served):
         return None
-    return "no request runs it: nothing that the server calls leads here"
+    return "offline or dead: nothing that the application runs (servers, else programs that ask a model) leads here"
 
 
 def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:

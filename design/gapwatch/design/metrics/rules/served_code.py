@@ -65,6 +65,8 @@ _MESSAGES = frozenset(
         "pika",
     }
 )
+#: Names of functions that wait for messages until the program ends.
+_WAITS = re.compile(r"(^|_)(polling|run_forever|serve_forever|listen_forever|consume_messages|consumer_loop)$")
 #: Libraries that draw in a terminal or read from one.
 _TERMINALS = frozenset({"rich", "questionary", "textual", "prompt_toolkit", "curses", "inquirer", "simple_term_menu"})
 #: Folders of what a developer runs to measure or to try.
@@ -135,14 +137,9 @@ class _Ways:
 
     def waiting(self, names: CodeNames) -> list[str]:
         """Return the programs that wait for messages, and the graphs that a server of graphs is told to run."""
-        files = {f.symbol for f in self._modules() if _MESSAGES & set(imports_of(f.ir.body))}
-        modules = {f.module for f in self._modules() if f.symbol in files}
-        number = {f.symbol: f.module for f in self.program.functions}
-        out = (
-            [p for p in self.programs() if modules & {number[s] for s in live_functions(names, (), [p])}]
-            if files
-            else []
-        )
+        files = {f.module for f in self._modules() if _MESSAGES & set(imports_of(f.ir.body))}
+        ends = {f.symbol for f in self._functions() if f.module in files or _WAITS.search(f.ir.name)}
+        out = [p for p in self.programs() if ends and ends & live_functions(names, (), [p])]
         for path in self.program.texts.named("langgraph.json", ""):
             folder = path.removesuffix("langgraph.json")
             told = self.program.texts.entries(path)
