@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_RULES = (
-    "You answer questions of our customers. Answer from the passages below alone. If they do not hold the answer, say so. "
-    "Never invent a price.\n\nPassages:\n{context}\n\nQuestion: {question}"
+RULES_OF_SHOP = (
+    "You answer questions of our customers. Answer from the passages below alone. "
+    "If they do not hold the answer, say so. Never invent a price.\n\nPassages:\n{context}\n\nQuestion: {question}"
 )
-_SEARCH = '''\
+SEARCH_OF_SHOP = """\
 import chromadb
 
 pages = chromadb.PersistentClient("pages").get_collection("pages")
@@ -16,7 +16,7 @@ pages = chromadb.PersistentClient("pages").get_collection("pages")
 
 def search(question: str) -> list[str]:
     return pages.query(query_texts=[question], n_results=4)["documents"][0]
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ SHAPES: dict[str, Shape] = {}
 
 SHAPES["an endpoint that streams"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "app.py": f'''\
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
@@ -50,7 +50,7 @@ from search import search
 
 app = FastAPI()
 client = OpenAI()
-RULES = """{_RULES}"""
+RULES = """{RULES_OF_SHOP}"""
 
 
 def pieces(question: str):
@@ -71,7 +71,7 @@ def ask(question: str):
 
 SHAPES["an endpoint with a generator inside"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "app.py": f'''\
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
@@ -81,7 +81,7 @@ from search import search
 
 app = FastAPI()
 client = AsyncOpenAI()
-RULES = """{_RULES}"""
+RULES = """{RULES_OF_SHOP}"""
 
 
 @app.post("/ask")
@@ -103,7 +103,7 @@ async def ask(question: str):
 
 SHAPES["messages from a system text and a user template"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "prompts.py": '''\
 SYSTEM = "You are the assistant of a shop."
 USER = """Answer the question from these passages alone. Never invent a price.
@@ -112,7 +112,7 @@ USER = """Answer the question from these passages alone. Never invent a price.
 
 Question: {question}"""
 ''',
-        "app.py": '''\
+        "app.py": """\
 from fastapi import FastAPI
 from openai import OpenAI
 
@@ -136,17 +136,17 @@ def answer(question: str) -> str:
 @app.post("/ask")
 def ask(question: str):
     return {"answer": answer(question)}
-''',
+""",
     },
     frozenset({"app.answer"}),
 )
 
 SHAPES["a template of jinja"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "templates/answer.j2": "You answer questions of customers. Never invent a price.\n\n"
         "{% for passage in passages %}\n- {{ passage }}\n{% endfor %}\n\nQuestion: {{ question }}\n",
-        "app.py": '''\
+        "app.py": """\
 import anthropic
 from fastapi import FastAPI
 from jinja2 import Environment, FileSystemLoader
@@ -164,18 +164,19 @@ def ask(question: str) -> str:
     told = templates.get_template("answer.j2").render(passages=passages, question=question)
     reply = client.messages.create(model="m", max_tokens=500, messages=[{"role": "user", "content": told}])
     return reply.content[0].text
-''',
+""",
     },
     frozenset({"app.ask"}),
 )
 
 SHAPES["prompts of a YAML file by name"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "prompts.yaml": "rag:\n  system: |\n    You answer questions of customers. Never invent a price.\n"
         "    Take nothing but the passages.\n  user: |\n    Passages: {context}\n    Question: {question}\n"
-        "title:\n  system: |\n    Name the conversation in at most five words, and nothing else.\n  user: |\n    {text}\n",
-        "app.py": '''\
+        "title:\n  system: |\n    Name the conversation in at most five words, and nothing else.\n"
+        "  user: |\n    {text}\n",
+        "app.py": """\
 import yaml
 from fastapi import FastAPI
 from openai import OpenAI
@@ -206,7 +207,7 @@ def ask(question: str):
 @app.post("/title")
 def title(text: str):
     return ask_model("title", text=text)
-''',
+""",
     },
     frozenset({"app.ask"}),
     others=frozenset({"app.title"}),
@@ -214,12 +215,12 @@ def title(text: str):
 
 SHAPES["prompts of a TOML file by name"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "settings/answer_prompt.toml": '[answer_prompt]\nsystem="""You are an assistant of a shop."""\n'
         'user="""Answer from the passages alone. Never invent a price.\n{{ passages }}\nQuestion: {{ question }}"""\n',
         "settings/title_prompt.toml": '[title_prompt]\nsystem="""You name conversations."""\n'
         'user="""Name the conversation in at most five words, and return nothing else.\n{{ text }}"""\n',
-        "config.py": '''\
+        "config.py": """\
 from dynaconf import Dynaconf
 
 settings = Dynaconf(settings_files=["settings/answer_prompt.toml", "settings/title_prompt.toml"])
@@ -227,8 +228,8 @@ settings = Dynaconf(settings_files=["settings/answer_prompt.toml", "settings/tit
 
 def get_settings():
     return settings
-''',
-        "app.py": '''\
+""",
+        "app.py": """\
 from fastapi import FastAPI
 from jinja2 import Environment
 from litellm import completion
@@ -264,7 +265,7 @@ def ask(question: str):
 def title(text: str):
     answer, tokens = call_model(build_prompt(file="title_prompt", text=text))
     return answer
-''',
+""",
     },
     frozenset({"app.ask"}),
     others=frozenset({"app.title"}),
@@ -272,13 +273,13 @@ def title(text: str):
 
 SHAPES["a prompt of the settings of the environment"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "config.py": f'''\
 import os
 
-RULES = os.environ.get("RULES", """{_RULES}""")
+RULES = os.environ.get("RULES", """{RULES_OF_SHOP}""")
 ''',
-        "app.py": '''\
+        "app.py": """\
 from fastapi import FastAPI
 from openai import OpenAI
 
@@ -293,26 +294,26 @@ client = OpenAI()
 def ask(question: str):
     told = config.RULES.format(context=search(question), question=question)
     return client.responses.create(model="m", input=told).output_text
-''',
+""",
     },
     frozenset({"app.ask"}),
 )
 
 SHAPES["a field of a settings class"] = Shape(
     {
-        "search.py": _SEARCH,
+        "search.py": SEARCH_OF_SHOP,
         "config.py": f'''\
 from pydantic_settings import BaseSettings
 
 
 class Settings(BaseSettings):
     model: str = "m"
-    rules: str = """{_RULES}"""
+    rules: str = """{RULES_OF_SHOP}"""
 
 
 settings = Settings()
 ''',
-        "app.py": '''\
+        "app.py": """\
 from fastapi import FastAPI
 from openai import OpenAI
 
@@ -329,338 +330,7 @@ def ask(question: str):
     told = settings.rules.format(context="\\n".join(found), question=question)
     reply = client.chat.completions.create(model=settings.model, messages=[{"role": "user", "content": told}])
     return {"answer": reply.choices[0].message.content, "sources": found}
-''',
+""",
     },
     frozenset({"app.ask"}),
-)
-
-_CHAIN_HEAD = f'''\
-from fastapi import FastAPI
-from langchain_chroma import Chroma
-from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
-from langchain_openai import ChatOpenAI
-
-app = FastAPI()
-llm = ChatOpenAI(model="m")
-store = Chroma("pages")
-RULES = """{_RULES}"""
-'''
-_CHAINS = {
-    "a chain with a pipe": '''
-
-@app.post("/ask")
-def ask(question: str):
-    docs = store.similarity_search(question, k=4)
-    context = "\\n".join(doc.page_content for doc in docs)
-    chain = ChatPromptTemplate.from_template(RULES) | llm | StrOutputParser()
-    return chain.invoke({"context": context, "question": question})
-''',
-    "a chain of documents": '''
-from langchain.chains.combine_documents import create_stuff_documents_chain
-
-
-@app.post("/ask")
-def ask(question: str):
-    docs = store.as_retriever().invoke(question)
-    chain = create_stuff_documents_chain(llm, ChatPromptTemplate.from_template(RULES))
-    return chain.invoke({"context": docs, "question": question})
-''',
-    "a chain of retrieval": '''
-from langchain.chains import create_retrieval_chain
-from langchain.chains.combine_documents import create_stuff_documents_chain
-
-
-@app.post("/ask")
-def ask(question: str):
-    documents = create_stuff_documents_chain(llm, ChatPromptTemplate.from_template(RULES))
-    chain = create_retrieval_chain(store.as_retriever(), documents)
-    return chain.invoke({"input": question})["answer"]
-''',
-    "a chain of a conversation": '''
-from langchain.chains import ConversationalRetrievalChain
-
-
-@app.post("/ask")
-def ask(question: str):
-    prompt = PromptTemplate.from_template(RULES)
-    chain = ConversationalRetrievalChain.from_llm(
-        llm, retriever=store.as_retriever(), combine_docs_chain_kwargs={"prompt": prompt}
-    )
-    return chain.invoke({"question": question, "chat_history": []})["answer"]
-''',
-    "an old chain": '''
-from langchain.chains import LLMChain
-
-
-@app.post("/ask")
-def ask(question: str):
-    docs = store.similarity_search(question)
-    chain = LLMChain(llm=llm, prompt=PromptTemplate(template=RULES, input_variables=["context", "question"]))
-    return chain.run(context="\\n".join(d.page_content for d in docs), question=question)
-''',
-}
-SHAPES |= {name: Shape({"app.py": _CHAIN_HEAD + code}, frozenset({"app.ask"})) for name, code in _CHAINS.items()}
-
-SHAPES["a chain that streams in the background"] = Shape(
-    {
-        "prompts.yaml": "rag:\n  default: |\n    You answer questions of customers. Never invent a price.\n"
-        "    Take nothing but the passages: {{context}}\n    Question: {{question}}\n"
-        "  empty: |\n    Answer the question of the customer. Never invent a price.\n    Question: {{question}}\n"
-        "title:\n  default: |\n    Name the conversation in at most five words, and nothing else.\n",
-        "settings.py": '''\
-import yaml
-
-
-def get_prompt_template(type: str, name: str) -> str | None:
-    with open("prompts.yaml") as file:
-        held = yaml.safe_load(file)
-    return held.get(type, {}).get(name)
-''',
-        "app.py": '''\
-import asyncio
-
-from fastapi import FastAPI
-from langchain.callbacks import AsyncIteratorCallbackHandler
-from langchain_chroma import Chroma
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_openai import ChatOpenAI
-from sse_starlette.sse import EventSourceResponse
-
-from settings import get_prompt_template
-
-app = FastAPI()
-
-
-@app.post("/ask")
-async def ask(question: str, prompt_name: str = "default"):
-    async def pieces():
-        docs = Chroma("pages").similarity_search(question)
-        callback = AsyncIteratorCallbackHandler()
-        llm = ChatOpenAI(model="m", streaming=True, callbacks=[callback])
-        context = "\\n\\n".join([doc.page_content for doc in docs])
-        template = get_prompt_template("rag", prompt_name)
-        chain = ChatPromptTemplate.from_messages([("human", template)]) | llm
-        task = asyncio.create_task(chain.ainvoke({"context": context, "question": question}))
-        async for token in callback.aiter():
-            yield token
-        await task
-
-    return EventSourceResponse(pieces())
-''',
-    },
-    frozenset({"app.ask.pieces"}),
-)
-
-_INDEX = '''\
-from fastapi import FastAPI
-from llama_index.core import PromptTemplate, VectorStoreIndex
-from llama_index.vector_stores.chroma import ChromaVectorStore
-
-app = FastAPI()
-index = VectorStoreIndex.from_vector_store(ChromaVectorStore("pages"))
-'''
-SHAPES["a query engine"] = Shape(
-    {
-        "app.py": _INDEX
-        + '''
-
-@app.post("/ask")
-def ask(question: str):
-    engine = index.as_query_engine(similarity_top_k=4)
-    return str(engine.query(question))
-'''
-    },
-    frozenset({"app.ask"}),
-    told="",
-)
-SHAPES["a chat engine that streams"] = Shape(
-    {
-        "app.py": _INDEX
-        + '''from fastapi.responses import StreamingResponse
-
-RULES = "You answer questions of customers from the pages of the shop alone. Never invent a price. Be short."
-
-
-def get_chat_engine():
-    return index.as_chat_engine(chat_mode="context", system_prompt=RULES)
-
-
-@app.post("/ask")
-async def ask(question: str):
-    response = await get_chat_engine().astream_chat(question)
-
-    async def pieces():
-        async for token in response.async_response_gen():
-            yield token
-
-    return StreamingResponse(pieces())
-'''
-    },
-    frozenset({"app.ask"}),
-)
-
-SHAPES["Azure OpenAI on your data"] = Shape(
-    {
-        "app.py": '''\
-import os
-
-from fastapi import FastAPI
-from openai import AzureOpenAI
-
-app = FastAPI()
-client = AzureOpenAI(azure_endpoint=os.environ["ENDPOINT"])
-RULES = "You answer questions of customers from the pages of the shop alone. Never invent a price. Be short."
-SOURCE = {"type": "azure_search", "parameters": {"endpoint": os.environ["SEARCH"], "index_name": "pages"}}
-
-
-@app.post("/ask")
-def ask(messages: list[dict]):
-    reply = client.chat.completions.create(
-        model="m",
-        messages=[{"role": "system", "content": RULES}, *messages],
-        extra_body={"data_sources": [SOURCE]},
-    )
-    return {"answer": reply.choices[0].message.content}
-'''
-    },
-    frozenset({"app.ask"}),
-)
-
-SHAPES["extraction by a tool"] = Shape(
-    {
-        "app.py": '''\
-import json
-
-from fastapi import FastAPI
-from openai import OpenAI
-
-app = FastAPI()
-client = OpenAI()
-RULES = """Take the order of the customer out of the mail. Never guess a number: leave out what is not written.
-
-Mail: {mail}"""
-TOOL = {"type": "function", "function": {"name": "note_order", "parameters": {"type": "object"}}}
-
-
-@app.post("/order")
-def order(mail: str):
-    reply = client.chat.completions.create(
-        model="m",
-        messages=[{"role": "user", "content": RULES.format(mail=mail)}],
-        tools=[TOOL],
-        tool_choice={"type": "function", "function": {"name": "note_order"}},
-    )
-    return json.loads(reply.choices[0].message.tool_calls[0].function.arguments)
-'''
-    },
-    frozenset(),
-    told="Never guess a number",
-    others=frozenset({"app.order"}),
-)
-
-SHAPES["extraction with a schema"] = Shape(
-    {
-        "app.py": '''\
-from fastapi import FastAPI
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_openai import ChatOpenAI
-from pydantic import BaseModel
-
-app = FastAPI()
-
-
-class Order(BaseModel):
-    article: str
-    number: int
-
-
-PROMPT = ChatPromptTemplate.from_messages(
-    [
-        ("system", "Take the order of the customer out of the mail. Never guess a number: leave out what is not written."),
-        ("human", "{mail}"),
-    ]
-)
-
-
-@app.post("/order")
-def order(mail: str):
-    chain = PROMPT | ChatOpenAI(model="m").with_structured_output(schema=Order)
-    return chain.invoke({"mail": mail})
-'''
-    },
-    frozenset(),
-    told="Never guess a number",
-    others=frozenset({"app.order"}),
-)
-
-SHAPES["a pipeline of nodes"] = Shape(
-    {
-        "provider.py": '''\
-from litellm import acompletion
-
-
-class Provider:
-    def get_generator(self, system_prompt: str):
-        async def _run(prompt: str):
-            messages = [{"role": "system", "content": system_prompt}, {"role": "user", "content": prompt}]
-            reply = await acompletion(model="m", messages=messages)
-            return {"replies": [choice.message.content for choice in reply.choices]}
-
-        return _run
-''',
-        "answering.py": '''\
-import sys
-
-from hamilton import base
-from hamilton.async_driver import AsyncDriver
-from haystack.components.builders.prompt_builder import PromptBuilder
-
-from provider import Provider
-
-SYSTEM = "You are an analyst. Answer from the rows alone, in Markdown. Never invent a price. Leave out technical words."
-USER = """Question: {{ question }}
-Rows: {{ rows }}"""
-
-
-def prompt(question: str, rows: dict, prompt_builder: PromptBuilder) -> dict:
-    return prompt_builder.run(question=question, rows=rows)
-
-
-async def generate_answer(prompt: dict, generator) -> dict:
-    return await generator(prompt=prompt.get("prompt"))
-
-
-class Answering:
-    def __init__(self, provider: Provider):
-        self._components = {
-            "prompt_builder": PromptBuilder(template=USER),
-            "generator": provider.get_generator(system_prompt=SYSTEM),
-        }
-        self._pipe = AsyncDriver({}, sys.modules[__name__], result_builder=base.DictResult())
-
-    async def run(self, question: str, rows: dict) -> dict:
-        return await self._pipe.execute(
-            ["generate_answer"], inputs={"question": question, "rows": rows, **self._components}
-        )
-''',
-        "app.py": '''\
-import duckdb
-from fastapi import FastAPI
-
-from answering import Answering
-from provider import Provider
-
-app = FastAPI()
-answering = Answering(Provider())
-
-
-@app.post("/ask")
-async def ask(question: str, sql: str):
-    rows = duckdb.connect("shop.db").execute(sql).fetchall()
-    said = await answering.run(question=question, rows=rows)
-    return said["generate_answer"]["replies"][0]
-''',
-    },
-    frozenset({"answering.generate_answer"}),
 )

@@ -9,6 +9,7 @@ import pytest
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
+from tests.design.metrics.judged_library_shapes import LIBRARY_SHAPES
 from tests.design.metrics.judged_shapes import SHAPES
 from tests.design.source_tree import write_tree
 
@@ -18,9 +19,26 @@ def _judges(root: Path, files: dict[str, str]) -> list[MetricDesign]:
     return [m for m in (*made.metrics, *(s.metric for s in made.selection.shelf)) if m.source == "judge"]
 
 
-@pytest.mark.parametrize("name", SHAPES)
+ALL = SHAPES | LIBRARY_SHAPES
+#: Shapes whose judges are not found yet.
+_OPEN = {
+    "prompts of a YAML file by name",
+    "prompts of a TOML file by name",
+    "a prompt of the settings of the environment",
+    "a field of a settings class",
+    "a chain of retrieval",
+    "a chain of a conversation",
+    "a chat engine that streams",
+    "Azure OpenAI on your data",
+    "a pipeline of nodes",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.xfail(strict=True)) if n in _OPEN else n for n in ALL]
+)
 def test_answers_are_judged_that_an_owner_wants_judged(name: str, tmp_path: Path) -> None:
-    shape = SHAPES[name]
+    shape = ALL[name]
     judges = _judges(tmp_path, shape.files)
     grounded = [m for m in judges if m.concern == "groundedness"]
 

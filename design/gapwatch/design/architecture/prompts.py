@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gapwatch.design.architecture.answer_keys import keys_of_parsers, output_keys
 from gapwatch.design.architecture.claimed_code import ClaimedCode
@@ -32,6 +32,7 @@ class Prompt:
         evidence_fields: Fields with the material that the answer must rest on.
         output_fields: Keys that the code reads from the answer.
         evidence_from: Lines that fetch the material: a search, a tool or a data source.
+        sent_at: First lines of the function's calls that it flows into; empty where a framework carries it.
     """
 
     symbol: str
@@ -42,6 +43,7 @@ class Prompt:
     evidence_fields: tuple[str, ...]
     output_fields: tuple[str, ...]
     evidence_from: tuple[CodePlace, ...] = ()
+    sent_at: frozenset[int] = frozenset()
 
 
 def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
@@ -49,11 +51,11 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
     code = texts.code
     material = code.material
     out: list[Prompt] = []
-    calls: dict[str, set[int]] = {}
+    calls: dict[str, dict[int, set[int]]] = {}
     through: set[str] = set()
     for h in component.hits:
         if h.pattern == "calls_llm" and code.subject(h.symbol) is not None:
-            calls.setdefault(h.symbol, set()).update(range(h.line, max(h.line, h.end) + 1))
+            calls.setdefault(h.symbol, {}).setdefault(h.line, set()).update(range(h.line, max(h.line, h.end) + 1))
             if h.kind not in ("direct", "wrapped:1"):
                 through.add(h.symbol)
 
@@ -62,22 +64,27 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
         own = tuple(output_keys(subject)) if subject is not None else ()
         return own or tuple(keys_of_parsers(symbol, component, material))
 
-    def note(symbol: str, found: PromptText, keys: tuple[str, ...]) -> None:
-        if any(p.symbol == symbol and p.text == found.text for p in out):
-            return
+    def note(symbol: str, found: PromptText, keys: tuple[str, ...], line: int = 0) -> None:
+        sent_at = frozenset({line} if line else ())
+        for i, known in enumerate(out):
+            if known.symbol == symbol and known.text == found.text:
+                out[i] = replace(known, sent_at=known.sent_at | sent_at)
+                return
         fetched = {f: _evidence(code, symbol, f) for f in found.fields}
         evidence = tuple(f for f in fetched if fetched[f])
         lines = tuple(dict.fromkeys(place for f in evidence for place in fetched[f]))
-        out.append(Prompt(symbol, found.place, found.name, found.text, tuple(found.fields), evidence, keys, lines))
+        fields = tuple(found.fields)
+        out.append(Prompt(symbol, found.place, found.name, found.text, fields, evidence, keys, lines, sent_at))
 
     for symbol in sorted(calls):
         subject = code.subject(symbol)
         if subject is not None:
             keys = keys_of(symbol)
-            for found in _sent(subject, calls[symbol], texts):
-                # A short text that a wrapper of a wrapper is given is a question, and no task.
-                if symbol not in through or len(found.text) >= MIN_TASK:
-                    note(symbol, found, keys)
+            for line, lines in calls[symbol].items():
+                for found in _sent(subject, lines, texts):
+                    # A short text that a wrapper of a wrapper is given is a question, and no task.
+                    if symbol not in through or len(found.text) >= MIN_TASK:
+                        note(symbol, found, keys, line)
     for path in component.files:
         for one in texts.carried.get(path, ()):
             held: Found = {}
@@ -140,7 +147,9 @@ def _evidence(code: ClaimedCode, symbol: str, field: str) -> list[CodePlace]:
     return list(dict.fromkeys(found))
 
 
-def _senders_of(one: Carried, component: ComponentDraft, calls: dict[str, set[int]], code: ClaimedCode) -> list[str]:
+def _senders_of(
+    one: Carried, component: ComponentDraft, calls: dict[str, dict[int, set[int]]], code: ClaimedCode
+) -> list[str]:
     """Return the functions that send a prompt which a framework carries; the one that hands it over if none is known.
 
     A sender reads the variable of the agent, belongs to the class that holds the agent, or stands in the same file.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import enum
+import re
 
-from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.architecture.prompt_flow import bindings_of
-from gapwatch.design.patterns.code_walk import children, unwrapped
+from gapwatch.design.callgraph.graph import CallEdge
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, value_of
+from gapwatch.design.patterns.model_calls import CALLS
+from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, operand_of, value_of
 from gapwatch.design.source.program import last_name, statements
+
+_MODELS = frozenset({"llm_chat"})
 
 
 class Output(enum.Enum):
@@ -26,8 +31,22 @@ class Output(enum.Enum):
 _NUMBERS = frozenset(
     {"len", "int", "float", "bool", "isinstance", "sum", "any", "all", "round", "abs", "hash", "id", "uuid4", "uuid1"}
 )
-#: Most statements in a row through which a reply is followed.
-_MAX_STEPS = 5
+#: Functions that make or open a path of a text.
+_PATHS = re.compile(r"(^|\.)path\.(join|exists|isfile|abspath|basename|dirname)$|^(Path|open)$|\.joinpath$")
+#: Capabilities whose calls give what a server, a store or a search says, whatever they are asked.
+_OUTSIDE = EVIDENCE | {"db_write", "vector_write", "embedding", "guardrail", "evaluation", "queue"}
+#: What streams a reply to a callback of the model, as langchain names it.
+_STREAMED = frozenset({"aiter"})
+#: Most statements in a row through which a reply is followed, and most functions.
+_MAX_STEPS, _MAX_FUNCTIONS = 5, 2
+#: Words of the code around a reply at which the text is the code's own, and no reply.
+_LEAST_AROUND = 3
+#: Tags around a part of a text; words, and signs of Chinese and Japanese, of which two make a word.
+_TAG, _WORD, _IDEOGRAM = (
+    re.compile(r"<[^>]*>"),
+    re.compile(r"[A-Za-z]{2,}"),
+    re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]"),
+)
 #: Answers of a function without the reply, for each with it, at which its output is something else.
 _SELDOM, _LEAST_OTHERS = 3, 4
 
@@ -41,8 +60,61 @@ def output_of(code: ClaimedCode, symbol: str) -> Output:
     """
     found = code.outputs.get(symbol)
     if not isinstance(found, Output):
+        code.outputs[symbol] = Output.UNKNOWN  # of a function that calls itself
         found = code.outputs[symbol] = _output_of(code, symbol)
     return found
+
+
+def said_at(code: ClaimedCode, symbol: str) -> frozenset[int]:
+    """Return the lines of the calls of models whose words the output of a function, or of its span, holds."""
+    subject = code.subject(symbol)
+    if subject is None or output_of(code, symbol) not in (Output.REPLY, Output.KEPT):
+        return frozenset()
+    lines = _asking_lines(code, subject)
+    if output_of(code, symbol) is Output.KEPT or code.worker(symbol) != symbol:
+        return frozenset(lines)
+    out = set()
+    for line in lines:
+        replies = _Replies(code, subject, lines[line], set().union(*lines.values()))
+        if any(replies.holds(e) for e in subject.returned):
+            out.add(line)
+    return frozenset(out)
+
+
+#: Functions that make an object of a text.
+_PARSES = re.compile(r"^(loads|parse\w*|\w*_(json|yaml)|safe_load|model_validate\w*|literal_eval)$")
+
+
+def has_member(code: ClaimedCode, symbol: str, key: str) -> bool:
+    """Return whether the output of a function is an object with a key: written so, or parsed from a text."""
+    subject = code.subject(code.worker(symbol))
+    if subject is None:
+        return False
+    bound = [pair for s in subject.statements for pair in bindings_of(s)]
+    pending, seen = list(subject.returned), set()
+    while pending:
+        e = unwrapped(pending.pop())
+        while e is not None and e[0] == "w":
+            e = unwrapped(operand_of(e))
+        if e is None:
+            continue
+        if e[0] == "d" and any(k == ("k", key) for k, _ in e[1]):
+            return True
+        if is_call(e) and _PARSES.search(last_name(e)):
+            return True
+        if e[0] == "n" and e[1] not in seen:
+            seen.add(e[1])
+            pending += [value for name, value in bound if name == e[1]]
+    return False
+
+
+def _asking_lines(code: ClaimedCode, subject: Subject) -> dict[int, set[int]]:
+    """Return the lines of each call that reaches a model, by its first."""
+    out: dict[int, set[int]] = {}
+    for h in code.material.hits_of(subject.symbol):
+        if h.pattern == "calls_llm":
+            out.setdefault(h.line, set()).update(range(h.line, max(h.line, h.end) + 1))
+    return out
 
 
 def _output_of(code: ClaimedCode, symbol: str) -> Output:
@@ -50,19 +122,21 @@ def _output_of(code: ClaimedCode, symbol: str) -> Output:
     hits = [h for h in code.material.hits_of(subject.symbol) if h.pattern == "calls_llm"] if subject is not None else []
     if subject is None or not hits:
         return Output.UNKNOWN
-    replies = _Replies(subject, {line for h in hits for line in range(h.line, max(h.line, h.end) + 1)})
+    lines = set().union(*_asking_lines(code, subject).values())
+    replies = _Replies(code, subject, lines, lines)
     given = subject.returned
-    carrying = [e for e in given if replies.holds(e)]
-    # What a handler gives is the answer of a failure.
+    # What a handler gives is the answer of a failure, unless it asks a model again.
     handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
     failed = [value_of(x) for h in handlers for x in statements(handler_body(h)) if x[0] == "return"]
+    carrying = [e for e in given if replies.holds(e) and (not any(e is f for f in failed) or replies.asks(e))]
     others = [e for e in given if e[0] != "k" and e not in carrying and not any(e is f for f in failed)]
     if carrying:
         return Output.SELDOM if len(others) >= max(_LEAST_OTHERS, _SELDOM * len(carrying)) else Output.REPLY
     # The span of an agent has what the function gives.
     is_agent = any(loop.symbol == subject.symbol and loop.kind != "graph" for loop in code.material.loops)
-    is_direct = any(h.kind == "direct" for h in hits) and not is_agent
-    if is_direct and not subject.ir.is_generator and all(_is_no_text(e) for e in given):
+    direct = {h.line for h in hits if h.kind == "direct"}
+    is_alone = len(direct) == 1 and len({h.line for h in hits}) == 1 and not is_agent
+    if is_alone and not subject.ir.is_generator and all(_is_no_text(e) for e in given):
         return Output.KEPT
     return Output.NOTHING
 
@@ -73,18 +147,38 @@ def _is_no_text(e: Expr) -> bool:
     return inner is None or inner[0] in ("t", "l", "S", "d", "q", "!") or (inner[0] == "k" and not is_text(inner))
 
 
+def _words(text: str) -> int:
+    bare = _TAG.sub(" ", text)
+    return len(_WORD.findall(bare)) + len(_IDEOGRAM.findall(bare)) // 2
+
+
 class _Replies:
     """The names of a function that hold replies.
 
     Args:
+        code: The functions.
         subject: The function.
-        lines: Lines of its calls that reach a model.
+        lines: Lines of the calls that are followed.
+        asking: Lines of all its calls that reach a model.
+        held: Parameters that hold a reply already.
+        depth: Functions that led here.
     """
 
-    def __init__(self, subject: Subject, lines: set[int]) -> None:
+    def __init__(
+        self,
+        code: ClaimedCode,
+        subject: Subject,
+        lines: set[int],
+        asking: set[int],
+        held: frozenset[str] = frozenset(),
+        depth: int = 0,
+    ) -> None:
+        self._code = code
         self._subject = subject
         self._lines = lines
-        self._names: set[str] = set()
+        self._asking = asking
+        self._depth = depth
+        self._names: set[str] = set(held)
         bound = [pair for s in subject.statements for pair in bindings_of(s)]
         numbers = {name for name, value in bound if self._is_number(value)}
         for _ in range(_MAX_STEPS):
@@ -97,14 +191,53 @@ class _Replies:
         """Return whether a value holds words of a reply."""
         if self._is_number(e):
             return False
-        if is_call(e) and call_line(e) in self._lines:
-            return True
+        if is_call(e):
+            return self._is_held_call(e)
         if e[0] == "n":
             return e[1] in self._names
         if e[0] == "a" and e[1] in (("n", "self"), ("n", "cls")):
             return f"{e[1][1]}.{e[2]}" in self._names
+        if e[0] == "f" and _words(" ".join(part for part in e[1] if isinstance(part, str))) >= _LEAST_AROUND:
+            return False
         inner = e[2:] if e[0] == "?" else tuple(children(e))
         return any(self.holds(one) for one in inner)
+
+    def asks(self, e: Expr) -> bool:
+        """Return whether a value holds a call of a model itself."""
+        return any(is_call(inner) and call_line(inner) in self._lines for inner in walk(e))
+
+    def _is_held_call(self, call: Expr) -> bool:
+        edges = self._subject.inside(call)
+        if call_line(call) in self._asking and self._reaches_model(call, edges):
+            outputs = {output_of(self._code, edge.dst) for edge in edges}
+            return call_line(call) in self._lines and outputs != {Output.NOTHING}
+        if last_name(call) in _STREAMED and self._lines:
+            return True
+        if self._subject.reach(call).capability in _OUTSIDE or _PATHS.search(callee_text(call)):
+            return False
+        if call[1][0] == "a" and self.holds(call[1][1]):
+            return True
+        given = [a for a in arguments_of(call) if self.holds(a)]
+        if not given:
+            return False
+        others = [o for edge in edges if edge.kind in CALLS and (o := self._subject.other(edge.dst)) is not None]
+        if last_name(call)[:1].isupper() or not others or self._depth >= _MAX_FUNCTIONS:
+            return True
+        return any(self._is_passed_on(call, other) for other in others)
+
+    def _reaches_model(self, call: Expr, edges: list[CallEdge]) -> bool:
+        models = self._code.reaching(_MODELS)
+        return not edges or any(edge.dst in models for edge in edges)
+
+    def _is_passed_on(self, call: Expr, other: Subject) -> bool:
+        """Return whether a function of the repository gives back what it is given of a reply, or an object with it."""
+        if other.ir.name == "__init__":
+            return True
+        names = [p.name for p in other.ir.params if p.name not in ("self", "cls")]
+        held = {name for name, value in zip(names, call[2], strict=False) if self.holds(value)}
+        held |= {str(name) for name, value in call[3] if name and self.holds(value)}
+        inner = _Replies(self._code, other, set(), set(), frozenset(held), self._depth + 1)
+        return any(inner.holds(e) for e in other.returned)
 
     def _is_number(self, e: Expr) -> bool:
         inner = unwrapped(e)

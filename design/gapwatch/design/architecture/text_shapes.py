@@ -18,6 +18,7 @@ from gapwatch.design.source.ir import (
     keywords_of,
     member_of,
     owner_of,
+    pairs_in,
     positional_of,
     text_parts,
 )
@@ -130,6 +131,8 @@ _MESSAGE = re.compile(
 )
 
 
+#: Signs of Chinese and Japanese, which write no spaces; two make a word.
+_IDEOGRAM = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 #: What a template fills in, and its commands.
 _VARYING = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\{\w*\}", re.S)
 
@@ -138,7 +141,7 @@ def is_prompt(text: str) -> bool:
     """Return whether a text is long enough for a prompt, and no address, statement, page or message."""
     return (
         len(text) >= _MIN_PROMPT
-        and len(_VARYING.sub(" ", text).split()) >= 5
+        and len(_VARYING.sub(" ", text).split()) + len(_IDEOGRAM.findall(text)) // 2 >= 5
         and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html", "<!doctype"))
         and not _MESSAGE.match(text)
     )
@@ -148,9 +151,19 @@ def is_prompt(text: str) -> bool:
 _DESCRIBING = frozenset({"description", "help", "help_text", "doc", "title", "label", "tooltip", "placeholder"})
 
 
+#: Keys of a message, or of what a model is asked.
+_OF_MESSAGES = re.compile(
+    r"content|text|system|user|human|assistant|prompt|message|parts|input|instruct|template|task|question|query|persona"
+    r"|context|role|goal|request|kwargs|body"
+)
+
+
 def without_descriptions(e: Expr) -> list[Expr]:
-    """Return what stands directly in an expression, without the texts of a call that describe what it makes."""
+    """Return what stands directly in an expression, without texts that describe what a call makes, or a result."""
     described = [v for n, v in keywords_of(e) if n in _DESCRIBING] if is_call(e) else []
+    if e[0] == "d":
+        given = [(k, v) for k, v in pairs_in(e) if k is not None and is_text(k) and text_and_fields(v) is not None]
+        described += [v for k, v in given if not _OF_MESSAGES.search(constant_of(k).lower())]
     return [inner for inner in children(e) if not any(inner is text for text in described)]
 
 

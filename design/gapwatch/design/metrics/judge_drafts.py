@@ -14,7 +14,7 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
 from gapwatch.design.architecture.prompt_texts import MIN_TASK
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.architecture.reply_flow import Output, output_of
+from gapwatch.design.architecture.reply_flow import Output, has_member, output_of, said_at
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.spans import IntegrationPoint
@@ -54,21 +54,50 @@ def design_judges(
     """
     out: list[MetricDesign] = []
     by_symbol = {p.symbol: p for p in points}
-    llm_tiers = [t for t in component.tiers if t.by == "llm"]
+    llm_tiers = list({t.symbol: t for t in reversed(component.tiers) if t.by == "llm"}.values())[::-1]
     for tier in llm_tiers:
-        mine = [
-            p
-            for p in prompts
-            if (p.symbol == tier.symbol or p.symbol.startswith(f"{tier.symbol}.")) and not STEPS_OF_AGENT.search(p.text)
-        ]
-        if not mine:
-            # A judge that does not know what the model was told can only guess.
-            continue
-        out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
+        mine = _answered(tier.symbol, prompts, code)
+        # A judge that does not know what the model was told can only guess.
+        if sets_task(mine):
+            out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
     # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
     rest = [m for m in out if m not in firsts]
     return (firsts + rest)[:MAX_DESIGNED]
+
+
+def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Prompt]:
+    """Return the prompts of a function, and of those inside it, whose replies are its output."""
+    out = []
+    for prompt in prompts:
+        if (prompt.symbol == symbol or prompt.symbol.startswith(f"{symbol}.")) and not STEPS_OF_AGENT.search(
+            prompt.text
+        ):
+            said = said_at(code, prompt.symbol)
+            if not prompt.sent_at or prompt.sent_at & said or output_of(code, prompt.symbol) is Output.UNKNOWN:
+                out.append(prompt)
+    return out
+
+
+#: Words of a text that tells a model what to do, and fewest characters of such texts; Chinese needs half.
+_TELLS = re.compile(
+    r"\byou(r| are| will| must| should|'re)?\b|\b(never|do not|don't|must|should|please|only)\b|你|请|不要|必须|只能"
+    r"|(^|[.!?:,;\n#*>-]\s*|\bto )(answer|write|generate|create|summari[sz]e|extract|translate|classify|identify"
+    r"|rewrite|determine|analy[sz]e|rephrase|provide|return|respond|reply|give|list|describe|explain|convert|find|make|plan"
+    r"|review|evaluate|decide|select|choose|name|use|take|read|act|compare|suggest|recommend|sum|output|produce"
+    r"|revise|improve|complete|continue|transform|format|fix|correct|rate|score|pick|draft|report|propose)\b",
+    re.I,
+)
+_LEAST_TASK = 40
+_IDEOGRAM = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_FIELD = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{\w*\}", re.S)
+
+
+def sets_task(prompts: list[Prompt]) -> bool:
+    """Return whether some texts tell a model what to do, and are more than a label."""
+    texts = [_FIELD.sub("", p.text).strip() for p in prompts]
+    size = sum(len(text) + len(_IDEOGRAM.findall(text)) for text in texts)
+    return size >= _LEAST_TASK and any(_TELLS.search(text) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -80,6 +109,7 @@ class _Judged:
         prompts: Its own: the one with the task first.
         span: The span of its function; None where it is asked for none.
         is_kept: Whether its function gives no text, so that the span's output is the model's reply.
+        code: The functions.
     """
 
     component: ComponentDraft
@@ -87,7 +117,12 @@ class _Judged:
     prefix: str
     prompts: list[Prompt]
     span: IntegrationPoint | None
-    is_kept: bool = False
+    is_kept: bool
+    code: ClaimedCode
+
+    def has_member(self, key: str) -> bool:
+        """Return whether the output is an object with a key: it is written so, or it is what the reply is parsed to."""
+        return not self.is_kept and has_member(self.code, self.tier.symbol, key)
 
     @property
     def answer(self) -> str:
@@ -127,7 +162,7 @@ def _for_tier(
 ) -> list[MetricDesign]:
     prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
     is_kept = output_of(code, tier.symbol) is Output.KEPT
-    judged = _Judged(component, tier, prefix, prompts, points.get(tier.symbol), is_kept)
+    judged = _Judged(component, tier, prefix, prompts, points.get(tier.symbol), is_kept, code)
     return [_judge(judged, criterion) for criterion in _criteria(judged)]
 
 
@@ -174,7 +209,9 @@ _FOR_NO_STATEMENT = re.compile(
 def _criteria(judged: _Judged) -> list[_Criterion]:
     tier, prompts, place = judged.tier, judged.prompts, judged.place
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
-    keys = sorted(k for k in {k for p in prompts for k in p.output_fields} - _ENVELOPE if not _THOUGHTS.search(k))
+    said = "\n".join(p.text for p in prompts)
+    read = {k for p in prompts for k in p.output_fields} - _ENVELOPE
+    keys = sorted(k for k in read if not _THOUGHTS.search(k) and k in said and judged.has_member(k))
     asked = _asked(prompts)
     out: list[_Criterion] = []
     states = not _ASKING.search(tier.symbol.rpartition(".")[2].lower()) and not _FOR_NO_STATEMENT.search(asked.lower())
@@ -182,11 +219,11 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
         out.append(
             _Criterion(
                 family="rests_on_" + metric_name(evidence[0]),
-                text=f"Is every statement of the {judged.answer} supported by `{evidence[0]}`, the text that "
-                f"the prompt at {place} gives it, and by nothing else?",
+                text=f"Is every statement of the {judged.answer} supported by {_listed(prompts, evidence)}, which the "
+                f"prompt at {place} gives it, or by what was asked, and by nothing else?",
                 inputs=["input", "output", "attributes.context"],
                 concern="groundedness",
-                failure=f"statements without support in {evidence[0]}",
+                failure=f"statements without support in {', '.join(evidence)}",
             )
         )
     for key in keys[:2]:
@@ -212,6 +249,13 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
             )
         )
     return out
+
+
+def _listed(prompts: list[Prompt], evidence: list[str]) -> str:
+    """Return the names of all that fills the prompts, what was fetched first."""
+    fields = [*evidence, *(f for p in prompts for f in p.fields if f not in evidence)]
+    names = [f"`{f}`" for f in dict.fromkeys(fields)]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 #: Most characters of the prompts that a judge reads, and most prompts; the middle of longer ones is left out.
