@@ -175,7 +175,9 @@ class Lawyer(Writer):
     assert len(made.architecture.components) == 2
 
 
-@pytest.mark.parametrize("path", ["utils.py", "app/utils/llm_utils.py", "helpers.py", "llm.py", "main.py"])
+@pytest.mark.parametrize(
+    "path", ["utils.py", "app/utils/llm_utils.py", "helpers.py", "llm.py", "main.py", "default.py"]
+)
 def test_a_name_says_what_its_function_does(path: str, tmp_path: Path) -> None:
     source = CLIENT + "\ndef summarise_ticket(text):\n    return ModelClient().complete('Summarise ' + text)\n"
 
@@ -183,7 +185,9 @@ def test_a_name_says_what_its_function_does(path: str, tmp_path: Path) -> None:
 
     names = [c.id for c in made.architecture.components]
     assert len(set(names)) == len(names)
-    assert not [n for n in names if re.search(r"(_utils?|_helpers|_common|_llm|_\d+)$|^(utils|helpers|common|llm)$", n)]
+    assert not [
+        n for n in names if re.search(r"(_utils?|_helpers|_common|_llm|_\d+)$|^(utils|helpers|common|llm|default)$", n)
+    ]
 
 
 def test_a_file_with_patterns_is_in_a_component_or_told_with_the_reason(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ FAILURES: dict[str, tuple[str, int, str]] = {
 }  # fmt: skip
 
 NO_FAILURES: dict[str, str] = {
+    "a table of words": "def f(language):\n    if language == 'sol':\n        return ['contract ', 'function ', 'event ', 'error ', 'struct ']\n    return parse(language)\n",
     "an exception": "def f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        raise RuntimeError from e\n",
     "a status that says it": "from fastapi.responses import JSONResponse\ndef f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        return JSONResponse(status_code=502, content={'error': str(e)})\n",
     "another way": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        return other(x)\n",

@@ -13,7 +13,7 @@ _EMPTY = frozenset(
     [
         "__init__", "__main__", "main", "app", "utils", "util", "helpers", "helper", "core", "base", "common", "src",
         "lib", "code", "services", "service", "implementations", "providers", "models", "types", "internal",
-        "server", "backend", "api", "llm",
+        "server", "backend", "api", "llm", "default", "name", "names",
     ]
 )  # fmt: skip
 #: Names of functions that say nothing of their work without their file.
@@ -186,6 +186,7 @@ def take_names(components: list[ComponentDraft], instrumentation: Instrumentatio
         literal, is_native = next(iter(found.items()))
         # A step of the publisher is of the component that it names, letter by letter.
         name = literal if is_native else _told(snake(literal))
-        if name and name not in used and (is_native or name not in _VAGUE) and len(name) <= _LONGEST:
+        is_told = is_native or name not in _VAGUE | _EMPTY
+        if name and name not in used and is_told and len(name) <= _LONGEST:
             used.add(name)
             component.id, component.name = name, title_of(name)

@@ -30,6 +30,8 @@ from gapwatch.design.source.program import last_name
 #: Values inside values that are read.
 _FORM_DEPTH = 10
 ERROR_NAME = re.compile(r"error|exception|failure|failed|abort|reject|empty|abstain|unavailable|not_found", re.I)
+#: Most texts in a row that may stand for a failure.
+_MOST_TEXTS = 4
 _ERROR_TEXT = re.compile(
     r"^\W*(?!(no|zero|without|if|when|how|the|fix|handle)\b)(\w+ ){0,2}"
     r"(error|exception|fail(ed|ure|s)?|traceback|could not|couldn't|unable to|invalid|timed out|timeout)\b",
@@ -111,7 +113,10 @@ class Forms:
         if tag == "k":
             return _of_constant(e)
         if tag in ("l", "t", "S"):
-            return _of_parts(self.of(one, depth + 1) for one in members_in(e))
+            members = list(members_in(e))
+            # Many fixed texts are a table, whatever one of them says.
+            is_table = len(members) > _MOST_TEXTS and all(map(is_text, members))
+            return "text" if is_table else _of_parts(self.of(one, depth + 1) for one in members)
         if tag == "d":
             return self._of_fields([(k[1] if k is not None and k[0] == "k" else "", v) for k, v in pairs_in(e)], depth)
         if is_call(e):
