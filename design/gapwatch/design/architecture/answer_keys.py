@@ -97,10 +97,13 @@ def output_keys(subject: Subject) -> list[str]:
                     # A key that the code tests for is optional.
                     asked = operands_of(inner)[0]
                     optional.update([constant_of(asked)] if asked[0] == "k" else [])
-                if inner[0] == "s" and is_text(index_of(inner)):
+                if any(inner is target for target in (targets_of(s) if s[0] == "assign" else ())):
+                    # A key that the code writes itself is none that the text must hold.
+                    optional.update([constant_of(index_of(inner))] if _is_key_of(inner, parsed) else [])
+                elif inner[0] == "s" and is_text(index_of(inner)):
                     owner = owner_of(inner)
                     direct = is_call(owner) and _is_parse(subject, owner)
-                    if direct or (owner[0] == "n" and name_of(owner) in parsed):
+                    if direct or _is_key_of(inner, parsed):
                         keys[constant_of(index_of(inner))] = None
     for call in subject.calls:
         schema = keyword(call, "response_format") or keyword(call, "response_model") or keyword(call, "output_type")
@@ -116,6 +119,11 @@ def output_keys(subject: Subject) -> list[str]:
                 if cls.ir.name == name and cls.field_names:
                     keys.update(dict.fromkeys(_required_fields(cls.ir)))
     return [key for key in keys if key not in optional][:12]
+
+
+def _is_key_of(e: Expr, names: set[str]) -> bool:
+    """Return whether an expression is a key of one of some names: `answer["action"]`."""
+    return e[0] == "s" and is_text(index_of(e)) and owner_of(e)[0] == "n" and name_of(owner_of(e)) in names
 
 
 def _required_fields(cls: Class) -> list[str]:

@@ -9,8 +9,6 @@ from functools import cached_property
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
-    keyword,
-    leaves,
     names_in,
     own_expressions,
     target_names,
@@ -23,22 +21,15 @@ from gapwatch.design.source.ir import (
     Body,
     Expr,
     Stmt,
-    constant_of,
     is_call,
-    is_name,
-    is_text,
     items_of,
     iterable_of,
     line_of,
-    name_of,
     operand_of,
-    operands_of,
-    pairs_in,
     targets_of,
-    text_parts,
     value_of,
 )
-from gapwatch.design.source.program import FunctionInfo, last_name, statements
+from gapwatch.design.source.program import FunctionInfo, statements
 
 #: Capabilities of plumbing; a call that has one of these brings nothing from outside the process.
 PLUMBING = frozenset({"retry", "breaker", "web", "tracing", "json", "framework", "local_queue"})
@@ -60,7 +51,6 @@ class ClaimedCode:
         self._subjects: dict[str, Subject | None] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._function_at: dict[tuple[str, int], str | None] = {}
-        self._missing: dict[str, str | None] = {}
         self.outputs: dict[str, Enum] = {}  # filled by `reply_flow`
 
     def subject(self, symbol: str) -> Subject | None:
@@ -200,69 +190,6 @@ class ClaimedCode:
         """Return what a function gives back: values of `return` and `yield`."""
         return subject.returned
 
-    def why_never_missing(self, symbol: str) -> str | None:
-        """Return why the output of a function cannot be missing, or is missing by design; None where it can be."""
-        if symbol not in self._missing:
-            self._missing[symbol] = self._why_never_missing(symbol)
-        return self._missing[symbol]
-
-    def _why_never_missing(self, symbol: str) -> str | None:
-        subject = self.subject(self.worker(symbol))
-        if subject is None:
-            return None
-        given = self.returned(subject)
-        if not given or subject.gives_number:
-            return "returns a number, or yes or no, which are always there" if given else "returns nothing"
-        brought = self.names_brought(subject, None)
-        outer = [e for e in given if names_in(e) & brought or self.brings(subject, e, None)]
-        if not outer:
-            return "returns nothing that a model, a search or a service gave it"
-        if all(_is_unread_stream(subject, e) for e in given):
-            return "gives a stream that nobody has read yet"
-        if any(_is_given_back(e, subject) for e in given) and all(
-            _is_given_back(e, subject) or _is_never_empty(e) or _is_bound_to_text(e, subject) for e in given
-        ):
-            return "gives back what it was given where it fails, and else a text around the answer"
-        if all(self._is_full(subject, e) for e in given):
-            return "never returns an empty value"
-        return None
-
-    def _is_full(self, subject: Subject, e: Expr, depth: int = 0) -> bool:
-        """Return whether a value is never empty: a text, an object, or what an own function gives that never is."""
-        inner = unwrapped(e)
-        while inner is not None and inner[0] == "w":
-            inner = unwrapped(operand_of(inner))
-        if inner is None or depth > MAX_HOPS:
-            return False
-        if _is_never_empty(inner):
-            return True
-        if is_name(inner):
-            values = _bound_values(subject, str(name_of(inner)))
-            return bool(values) and all(self._is_full(subject, value, depth + 1) for value in values)
-        if inner[0] == "?":
-            return self._is_full(subject, inner[2], depth + 1) and self._is_full(subject, inner[3], depth + 1)
-        if not is_call(inner):
-            return False
-        if subject.reach(inner).dotted.partition(".")[0] == "instructor" and keyword(inner, "response_model"):
-            return True
-        targets = [edge.dst for edge in subject.inside(inner)]
-        if last_name(inner).lstrip("_")[:1].isupper():
-            return not any(self._counts_itself(target) for target in targets)
-        others = [other for t in targets if (other := self.subject(t)) is not None]
-        return bool(others) and all(self._always_gives(other, depth + 1) for other in others)
-
-    def _always_gives(self, subject: Subject, depth: int) -> bool:
-        last = subject.ir.body[-1] if subject.ir.body else None
-        returns = [value_of(s) for s in subject.statements if s[0] == "return"]
-        if last is None or not returns or subject.ir.is_generator or not leaves(subject.ir.body):
-            return False
-        return all(value is not None and self._is_full(subject, value, depth) for value in returns)
-
-    def _counts_itself(self, symbol: str) -> bool:
-        """Return whether objects of a class may be empty: it says how long they are, or whether they hold."""
-        owner = symbol.rpartition(".")[0] if symbol.rpartition(".")[2] == "__init__" else symbol
-        return any(self.subject(f"{owner}.{name}") is not None for name in ("__len__", "__bool__"))
-
     def senders(self, symbol: str) -> list[str]:
         """Return a generator and those whose pieces it sends on, one after the other."""
         out = [symbol]
@@ -344,56 +271,3 @@ def _passes_on(e: Expr | None) -> bool:
 
 def _without_docstring(body: Body) -> Body:
     return tuple(s for s in body if not (s[0] == "expr" and s[2][0] == "k") and s[0] not in ("import", "from"))
-
-
-def _is_given_back(e: Expr, subject: Subject) -> bool:
-    """Return whether a value is a parameter that the function never binds anew."""
-    inner = unwrapped(e)
-    name = name_of(inner) if inner is not None and is_name(inner) else None
-    return name in {p.name for p in subject.ir.params} and not _bound_values(subject, str(name))
-
-
-def _is_bound_to_text(e: Expr, subject: Subject) -> bool:
-    """Return whether a value is a name that is only bound to values which are never empty."""
-    inner = unwrapped(e)
-    values = _bound_values(subject, str(name_of(inner))) if inner is not None and is_name(inner) else []
-    return bool(values) and all(_is_never_empty(value) for value in values)
-
-
-def _is_unread_stream(subject: Subject, e: Expr) -> bool:
-    """Return whether a value is a model's stream as the client gives it."""
-    inner = unwrapped(e)
-    while inner is not None and inner[0] == "w":
-        inner = unwrapped(operand_of(inner))
-    if inner is None or not is_call(inner) or subject.reach(inner).capability != "llm_chat":
-        return False
-    return keyword(inner, "stream") == ("k", True) or "stream" in last_name(inner)
-
-
-def _bound_values(subject: Subject, name: str) -> list[Expr]:
-    return [
-        value
-        for s in subject.statements
-        if s[0] == "assign"
-        and (value := value_of(s)) is not None
-        and any(name in target_names(t) for t in targets_of(s))
-    ]
-
-
-def _is_never_empty(e: Expr) -> bool:
-    inner = unwrapped(e)
-    if inner is None:
-        return False
-    if is_text(inner):
-        return bool(constant_of(inner).strip())
-    if inner[0] == "d":
-        return any(key is not None for key, _ in pairs_in(inner))
-    if inner[0] in ("t", "l", "S"):
-        return any(element[0] != "*" for element in inner[1])
-    if inner[0] == "f":
-        return any(isinstance(part, str) and part.strip() for part in text_parts(inner))
-    if inner[0] == "b":
-        return _is_never_empty(operands_of(inner)[-1])
-    if inner[0] == "?":
-        return _is_never_empty(inner[2]) and _is_never_empty(inner[3])
-    return False

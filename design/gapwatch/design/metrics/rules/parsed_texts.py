@@ -36,6 +36,8 @@ from gapwatch.design.source.ir import (
     line_of,
     positional_of,
     target_of,
+    targets_of,
+    value_of,
     walrus_value,
 )
 from gapwatch.design.source.program import last_name
@@ -64,6 +66,9 @@ _NAMED = re.compile(
 )
 _ASKS = frozenset({"invoke", "ainvoke"})
 _SERVES = frozenset({"get", "post", "put", "patch", "delete", "route", "websocket", "api_route"})
+#: Parameters that hold what a client sends, and names of what a tool of the application gives.
+_REQUEST = re.compile(r"(^|_)(request|req|payload)(_(body|json|data))?$", re.I)
+_OF_TOOL = re.compile(r"(^|[._])tool_(output|result|response)$")
 _HISTORY = re.compile(r"(^|_)(messages|msgs|history|conversation)$", re.I)
 _MAKES_TEXT = frozenset({"dumps", "model_dump_json", "to_json", "json"})
 
@@ -109,7 +114,13 @@ def _is_of_history(subject: Subject, e: Expr) -> bool:
         frontier = {
             n.partition(".")[0] for name in frontier for v in _bound(subject, name) for n in names_in(v)
         } - names
-    given = {p.name for p in subject.ir.params if _HISTORY.search(p.name)}
+    params = {p.name for p in subject.ir.params}
+    given = {name for name in params if _HISTORY.search(name)}
+    for s in subject.statements:
+        value = value_of(s) if s[0] == "assign" else None
+        if value is not None and {n.partition(".")[0] for n in names_in(value)} <= params and names_in(value):
+            # `messages = request.get("messages", [])`
+            given |= {n for t in targets_of(s) for n in target_names(t) if _HISTORY.search(n)}
     loops = [s for s in subject.statements if s[0] == "for" and given & names_in(iterable_of(s))]
     return any(not names.isdisjoint(target_names(target_of(s))) for s in loops)
 
@@ -208,6 +219,8 @@ def _why(code: ClaimedCode, subject: Subject, e: Expr, depth: int) -> str | None
             reasons = [_why(code, c, g, depth + 1) for c, g in above] if depth < _MAX_UP else []
             if _SEEN in reasons:
                 return _SEEN
+            if any(map(_REQUEST.search, passed)):
+                return "a client sent it"
             return reasons[0] if reasons and all(reasons) else None
         pending = given
     return None
@@ -222,6 +235,8 @@ def _why_alone(subject: Subject, e: Expr, read: str) -> str | None:
         read: What the code reads of its value.
     """
     text = text_of(e)
+    if _OF_TOOL.search(text):
+        return "a tool of the application gave it"
     calls = [c for c in walk(e) if is_call(c)]
     for call in calls:
         reach = subject.reach(call)

@@ -6,6 +6,7 @@ import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
+from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
@@ -132,7 +133,7 @@ def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVi
     del place
     if metric.claim.get("field") != "output" or metric.claim.get("present") is not True:
         return None
-    why = view.code.why_never_missing(symbol)
+    why = why_never_missing(view.code, symbol)
     return f"{symbol.rpartition('.')[2]} {why}, so an empty output is no failure" if why else None
 
 

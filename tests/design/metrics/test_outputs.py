@@ -1,0 +1,152 @@
+"""Metrics about outputs: what a function always gives, or never got from a model, has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.source_tree import write_tree
+
+_HEAD = """\
+import json
+import yaml
+from fastapi import FastAPI
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+def ask(question):
+    reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+    return reply.choices[0].message.content
+
+
+"""
+
+
+def _metrics(root: Path, text: str) -> list[MetricDesign]:
+    made = run_design(scan_repository(write_tree(root, {"app.py": _HEAD + text})))
+    return [*made.metrics, *(s.metric for s in made.selection.shelf)]
+
+
+def _of(metrics: list[MetricDesign], field: str) -> list[MetricDesign]:
+    return [m for m in metrics if m.claim.get("field") == field]
+
+
+_ACTION = """\
+@app.post("/act")
+def act(question):
+    action = json.loads(ask(question))
+    {writes}
+    return [action["action"], action["target"]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("writes", "wanted"),
+    [
+        ("print(question)", ["/action", "/target"]),
+        ('action["action"] = question', ["/target"]),
+    ],
+)
+def test_a_key_that_the_code_writes_itself_is_not_demanded_of_the_text(
+    writes: str, wanted: list[str], tmp_path: Path
+) -> None:
+    (metric,) = _of(_metrics(tmp_path, _ACTION.format(writes=writes)), "attributes.parsed_text")
+
+    assert metric.claim["json"]["required"] == wanted
+
+
+_OWN_TEXTS = {
+    "a message of the page": """\
+@app.post("/chat")
+def chat(request_body):
+    request_messages = request_body.get("messages", [])
+    told = []
+    for message in request_messages:
+        told.append(json.loads(message["context"]))
+    return ask(str(told))
+""",
+    "what a tool gave": """\
+@app.post("/chat")
+def chat(question):
+    reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+    call = reply.choices[0].delta.tool_calls[0]
+    return json.loads(call.tool_output)
+""",
+}
+
+
+@pytest.mark.parametrize("name", _OWN_TEXTS)
+def test_a_text_that_no_model_wrote_is_not_checked(name: str, tmp_path: Path) -> None:
+    assert not _of(_metrics(tmp_path, _OWN_TEXTS[name]), "attributes.parsed_text")
+
+
+_ALWAYS_THERE = {
+    "events of what it does": """\
+@app.post("/reply")
+def reply(question):
+    try:
+        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+    except Exception as error:
+        yield {"type": "text", "content": f"Error: {error}"}
+        return
+    yield {"type": "text", "content": answer.choices[0].message.content}
+""",
+    "something else where the model fails": """\
+@app.post("/reply")
+def reply(messages):
+    try:
+        answer = client.chat.completions.create(model="m", messages=messages)
+        return answer.choices[0].message.content
+    except Exception:
+        return messages[-1]["content"]
+""",
+    "an object that further functions fill": """\
+class Reply:
+    text = ""
+
+
+def failed(reply, why):
+    reply.text = why
+    return reply
+
+
+def checked(reply):
+    try:
+        print(ask(reply.text))
+    except ValueError as error:
+        reply = failed(reply, str(error))
+    return reply
+
+
+@app.post("/reply")
+def reply(messages):
+    answer = client.chat.completions.create(model="m", messages=messages)
+    made = Reply()
+    made.text = answer.choices[0].message.content
+    return checked(made)
+""",
+}
+
+
+def test_an_answer_of_a_model_may_be_missing(tmp_path: Path) -> None:
+    text = """\
+@app.post("/reply")
+def reply(messages):
+    answer = client.chat.completions.create(model="m", messages=messages)
+    return answer.choices[0].message.content
+"""
+    assert "app.reply" in {s for m in _of(_metrics(tmp_path, text), "output") for s in m.symbols}
+
+
+@pytest.mark.parametrize("name", _ALWAYS_THERE)
+def test_an_output_that_is_always_there_has_no_metric_of_missing_ones(name: str, tmp_path: Path) -> None:
+    found = [m for m in _of(_metrics(tmp_path, _ALWAYS_THERE[name]), "output") if m.claim.get("present")]
+
+    assert "app.reply" not in {s for m in found for s in m.symbols}
