@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from gapwatch.design.architecture.material import Material, Unit
 from gapwatch.design.architecture.salience import model_distances
 from gapwatch.design.callgraph.graph import CallEdge, Symbol
-from gapwatch.design.patterns.code_walk import text_of
+from gapwatch.design.patterns.code_walk import constants_in, own_expressions, text_of
+from gapwatch.design.source.ir import docstring
+from gapwatch.design.source.program import statements
 
 #: Decorators of frameworks that make a function a way in: by HTTP, from a command line, from a chat, from a queue.
 _WAYS_IN = re.compile(
@@ -32,6 +34,12 @@ _GRAPH = re.compile(r"^langgraph\..*\.add_node$|^langgraph\.graph\.\w*Graph$")
 _SHARED_JOBS = frozenset(
     {"store", "service", "queue", "cache", "stream", "ingest", "evaluation", "index", "embedding", "guardrail"}
 )
+#: Jobs whose units are joined where they are alike, the least number of them, and the letters of a text for a model.
+_SAME_WORK = frozenset({"llm", "service", "ingest", "embedding", "parse"})
+_ALIKE = 3
+_TEXT = 120
+#: Parameters that hold what a model is told.
+_GIVEN = re.compile(r"^_?(\w+_)?(prompts?|messages?|system|text|query|question|content|conversation|history)$", re.I)
 #: Lines from which a class in a file of its own is a component, whatever it refines.
 _LARGE = 150
 _VARIANT = re.compile(r"^_?a?(sync|async)?_?|_?(a?sync|stream(ing|ed)?|events?|batch|iter|v\d|json|text)(?=_|$)")
@@ -72,6 +80,7 @@ class CodeGroups:
         self._join_families()
         self._join_graphs()
         self._join_by_file()
+        self._join_alike()
         self._join_helpers()
         self._join_parts()
         self._join_inner_classes()
@@ -166,6 +175,59 @@ class CodeGroups:
                     same[f"variant {_VARIANT.sub('', unit.name)}"].append(unit)
             for keys in same.values():
                 self._join(unit.key for unit in keys)
+
+    def _join_alike(self) -> None:
+        """Join three or more ways to do one work that lie beside each other: clients of providers, readers of sources.
+
+        Classes of one folder are alike where they do the work in a method of the same name; functions of one folder or
+        file where their names begin with the same two words, or with one and their first two parameters are the same.
+        None of them holds a text for a model, and no framework calls one from outside.
+        """
+        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for key in sorted(self._units):
+            unit = self._units[key]
+            if unit.is_module or unit.is_data or unit.agent or unit.job not in _SAME_WORK or self._is_tool(unit):
+                continue
+            if self._is_way_in(unit) or self._holds_text(unit) or (unit.is_class and self._is_large(unit)):
+                continue
+            if not unit.is_asking or self._is_client(unit):
+                for form in self._forms(unit):
+                    alike[unit.path.rpartition("/")[0], unit.job, *form].append(key)
+        for _, keys in sorted(alike.items()):
+            if len(keys) >= _ALIKE:
+                self._join(keys)
+
+    def _is_client(self, unit: Unit) -> bool:
+        """Return whether a unit asks a model with the text that it is given."""
+        numbers = self._material.sites.numbers(self._material.program)
+        asking = {h.symbol for h in unit.hits if h.pattern == "calls_llm" and h.kind == "direct"} & numbers.keys()
+        functions = [self._material.program.functions[numbers[symbol]] for symbol in asking]
+        return bool(functions) and all(any(_GIVEN.search(p.name) for p in f.ir.params) for f in functions)
+
+    def _forms(self, unit: Unit) -> set[tuple[str, ...]]:
+        """Return what a unit has in common with others of the same work; see `_join_alike`."""
+        if unit.is_class:
+            working = {use.symbol for use in unit.uses} | {hit.symbol for hit in unit.hits}
+            names = {s.rpartition(".")[2] for s in working if self._symbols[s].kind == "function"}
+            return {("class", name) for name in names if not name.startswith("_")}
+        numbers = self._material.sites.numbers(self._material.program)
+        words = unit.name.strip("_").split("_")
+        ir = self._material.program.functions[numbers[unit.key]].ir
+        out = {("function", *words[:2])} if len(words) > 2 else set()
+        if len(words) > 1 and len(ir.params) > 1:
+            out.add(("parameters", words[0], *(p.name for p in ir.params[:2])))
+        return out
+
+    def _holds_text(self, unit: Unit) -> bool:
+        """Return whether a unit holds a text of its own that may be for a model."""
+        numbers = self._material.sites.numbers(self._material.program)
+        for symbol in unit.symbols:
+            number = numbers.get(symbol)
+            body = self._material.program.functions[number].ir.body if number is not None else ()
+            own = body[1:] if docstring(body) else body
+            if any(len(t) >= _TEXT for s in statements(own) for e in own_expressions(s) for t in constants_in(e)):
+                return True
+        return False
 
     def _reaching(self) -> set[str]:
         """Return the functions from which calls lead to a model."""
