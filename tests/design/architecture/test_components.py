@@ -377,3 +377,84 @@ def answer(question):
     assert all({name} in held for name in ("search_articles", "read_article", "fetch_articles"))
     assert {"answer"} in held
     assert {c.kind for c in made.architecture.components if "m.answer" in c.symbols} == {"agent"}
+
+
+_PROVIDER = """
+from {library} import {client}
+
+class {name}:
+    def __init__(self):
+        self.client = {client}()
+
+    def inference(self, model, prompt):
+        return self.client.chat.completions.create(
+            model=model, messages=[{{"role": "user", "content": prompt}}]
+        ).choices[0].message.content
+"""
+
+
+def _providers(prompt: str = "prompt") -> dict[str, str]:
+    providers = (("openai", "OpenAI"), ("groq", "Groq"), ("openai", "AzureOpenAI"))
+    files = {
+        f"llm/{library}_{n}.py": _PROVIDER.format(library=library, client=client, name=f"{client}Way")
+        for n, (library, client) in enumerate(providers)
+    }
+    return {path: text.replace('"content": prompt', f'"content": {prompt}') for path, text in files.items()}
+
+
+def test_clients_of_three_providers_beside_each_other_are_one_component(tmp_path: Path) -> None:
+    together = _held(_made(tmp_path / "a", _providers()))
+    two = _held(_made(tmp_path / "b", dict(list(_providers().items())[:2])))
+
+    assert list(together.values()) == [{"__init__", "inference"}]
+    assert len(two) == 2
+
+
+def test_classes_that_hold_a_prompt_of_their_own_stay_apart(tmp_path: Path) -> None:
+    own = repr("Summarise what the customer wants in one sentence, name the product, and say how urgent it is. " * 2)
+
+    assert len(_held(_made(tmp_path, _providers(f"{own} + prompt")))) == 3
+
+
+def test_readers_of_three_sources_are_one_component(tmp_path: Path) -> None:
+    reader = "import requests\n\ndef get_documents_from_{n}(url):\n    return requests.get(url + '/{n}').json()\n"
+    files = {f"sources/{n}.py": reader.format(n=n) for n in ("wiki", "tickets", "pages")}
+    asks = "".join(f"from sources.{n} import get_documents_from_{n}\n" for n in ("wiki", "tickets", "pages"))
+    calls = " + ".join(f"get_documents_from_{n}(url)" for n in ("wiki", "tickets", "pages"))
+    asks += f"from client import ModelClient\n\ndef answer(url):\n    return ModelClient().complete(str({calls}))\n"
+    held = _held(_made(tmp_path, {"client.py": CLIENT, "answering.py": asks, **files}))
+
+    assert {f"get_documents_from_{n}" for n in ("wiki", "tickets", "pages")} in held.values()
+
+
+def test_three_methods_that_ask_in_a_loop_are_agents_of_their_own(tmp_path: Path) -> None:
+    phase = """
+    def {name}(self, topic):
+        for step in range(self.steps):
+            reply = self.client.complete("Work on the {name} of " + topic)
+            if "DONE" in reply:
+                self.notes = reply
+                return False
+        raise Exception("no {name} within the steps")
+"""
+    lab = "from client import ModelClient\n\nclass Lab:\n    def __init__(self):\n        self.client = ModelClient()\n"
+    names = ("review", "planning", "writing")
+    run = "\n    def run(self, topic):\n" + "".join(f"        self.{name}(topic)\n" for name in names)
+    held = [
+        _held(
+            _made(
+                tmp_path / n,
+                {
+                    "client.py": CLIENT,
+                    "lab.py": lab
+                    + "        self.steps = 5\n"
+                    + run
+                    + "".join(phase.format(name=name) for name in names[: int(n)]),
+                },
+            )
+        ).values()
+        for n in ("2", "3")
+    ]
+
+    assert not any(names_held == {"review"} for names_held in held[0])
+    assert all({name} in held[1] for name in names)

@@ -25,6 +25,8 @@ _MAX_DISTANCE = 8
 #: Calls from a unit of the pipeline within which others belong to it.
 _DOWNSTREAM = 4
 
+#: Loops of agents in the methods of one class from which each of them is a component of its own.
+_AGENTS = 3
 _PATTERN_JOBS = {
     "calls_llm": "llm",
     "has_db_write": "store",
@@ -67,17 +69,18 @@ def _units(material: Material, uses: list[LibraryUse]) -> list[Unit]:
     for hit in material.hits:
         hits_by[hit.symbol].append(hit)
     units: dict[str, Unit] = {}
-    data = _data_classes(material)
+    data, phases = _data_classes(material), _phases(material, by_symbol)
     for symbol in graph.symbols:
         if symbol.tags or not symbol.path:
             continue
-        owner = _owner(symbol, by_symbol)
+        owner = _owner(symbol, by_symbol, phases)
         jobs = _jobs(uses_by[symbol.id], hits_by[symbol.id])
         unit = units.get(owner.id)
         if unit is None:
             unit = Unit(owner.id, owner.id.rpartition(".")[2], symbol.path)
             unit.is_class, unit.is_module = owner.kind == "class", owner.kind == "module"
             unit.is_data = owner.id in data
+            unit.agent = unit.name if owner.id in phases else ""
             units[owner.id] = unit
         unit.symbols.append(symbol.id)
         unit.paths.add(symbol.path)
@@ -116,14 +119,27 @@ def _data_classes(material: Material) -> set[str]:
     return {classes[number].symbol for number in out}
 
 
-def _owner(symbol: Symbol, by_symbol: dict[str, Symbol]) -> Symbol:
-    """Return the outermost class or function around a symbol, or its module."""
+def _phases(material: Material, by_symbol: dict[str, Symbol]) -> set[str]:
+    """Return the methods that are agents of their own: three or more methods of one class that ask in a loop."""
+    held: dict[str, set[str]] = defaultdict(set)
+    looping = {loop.symbol for loop in material.loops}
+    looping |= {hit.symbol for hit in material.hits if hit.pattern == "has_retry_loop" and hit.kind == "limit"}
+    for key in looping & by_symbol.keys():
+        parent = by_symbol.get(by_symbol[key].parent)
+        if parent is not None and parent.kind == "class":
+            held[parent.id].add(key)
+    return {method for methods in held.values() if len(methods) >= _AGENTS for method in methods}
+
+
+def _owner(symbol: Symbol, by_symbol: dict[str, Symbol], phases: set[str]) -> Symbol:
+    """Return the outermost class or function around a symbol, or its module; a phase owns what is inside it."""
     current = symbol
-    while True:
+    while current.id not in phases:
         parent = by_symbol.get(current.parent)
         if parent is None or parent.kind == "module" or not current.parent:
             return current
         current = parent
+    return current
 
 
 def _jobs(uses: list[LibraryUse], hits: list[PatternHit]) -> Counter[str]:

@@ -179,7 +179,7 @@ class CodeGroups:
     def _join_alike(self) -> None:
         """Join three or more ways to do one work that lie beside each other: clients of providers, readers of sources.
 
-        Classes of one folder are alike where they do the work in a method of the same name; functions of one folder or
+        Classes of one folder are alike where they ask a model in a method of the same name; functions of one folder or
         file where their names begin with the same two words, or with one and their first two parameters are the same.
         None of them holds a text for a model, and no framework calls one from outside.
         """
@@ -200,16 +200,14 @@ class CodeGroups:
     def _is_client(self, unit: Unit) -> bool:
         """Return whether a unit asks a model with the text that it is given."""
         numbers = self._material.sites.numbers(self._material.program)
-        asking = {h.symbol for h in unit.hits if h.pattern == "calls_llm" and h.kind == "direct"} & numbers.keys()
-        functions = [self._material.program.functions[numbers[symbol]] for symbol in asking]
+        functions = [self._material.program.functions[numbers[s]] for s in sorted(_asking_in(unit)) if s in numbers]
         return bool(functions) and all(any(_GIVEN.search(p.name) for p in f.ir.params) for f in functions)
 
     def _forms(self, unit: Unit) -> set[tuple[str, ...]]:
         """Return what a unit has in common with others of the same work; see `_join_alike`."""
         if unit.is_class:
-            working = {use.symbol for use in unit.uses} | {hit.symbol for hit in unit.hits}
-            names = {s.rpartition(".")[2] for s in working if self._symbols[s].kind == "function"}
-            return {("class", name) for name in names if not name.startswith("_")}
+            # Classes of another work stay apart: their shared metrics break down by class.
+            return {("class", s.rpartition(".")[2]) for s in _asking_in(unit)}
         numbers = self._material.sites.numbers(self._material.program)
         words = unit.name.strip("_").split("_")
         ir = self._material.program.functions[numbers[unit.key]].ir
@@ -382,6 +380,11 @@ class CodeGroups:
 
 #: Plain functions of one file that are too few for a component of their own; more of them do a work of their own.
 _FEW = 1
+
+
+def _asking_in(unit: Unit) -> set[str]:
+    """Return the functions of a unit that call a model themselves."""
+    return {hit.symbol for hit in unit.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
 
 
 def _asks_somehow(unit: Unit) -> bool:

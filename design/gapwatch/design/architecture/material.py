@@ -51,7 +51,8 @@ class Unit:
         is_module: Whether it is the code of a module outside functions and classes.
         is_data: Whether it is a class that only holds values, an interface or an exception.
         has_client: Whether it calls a class that calls a model.
-        agent: Variable of the agent whose tool, prompt or validator it is; empty for none.
+        agent: Variable of the agent whose tool, prompt or validator it is, or its own name where it is an agent beside
+            others of its class; empty for none.
     """
 
     key: str
