@@ -205,3 +205,16 @@ def test_a_step_whose_name_says_nothing_is_named_after_what_its_functions_have_i
     made = _made(tmp_path, **steps)
 
     assert {m.group for m in made.metrics if m.members and not m.group.startswith("model_calls")} == {"writer_run"}
+
+
+def test_functions_of_one_component_that_ask_share_the_metrics_of_model_calls(tmp_path: Path) -> None:
+    client = "import openai\n\nclass {name}:\n    def ask(self, model, prompt):\n        return openai.OpenAI()" + (
+        '.chat.completions.create(model=model, messages=[{{"role": "user", "content": prompt}}])'
+        ".choices[0].message.content\n"
+    )
+    made = _made(tmp_path, **{f"app__{n}": client.format(name=n) for n in ("First", "Second", "Third")})
+
+    (present,) = [m for m in made.metrics if m.family.endswith("answer_present")]
+    assert (present.name, present.members, len(present.places)) == ("model_clients_answer_present", [], 3)
+    portfolio = parse_portfolio(portfolio_yaml(portfolio_data(made), made))
+    assert [m.name for m in portfolio.metrics if m.name.endswith("answer_present")] == [present.name]

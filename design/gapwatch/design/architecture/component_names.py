@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from gapwatch.design.architecture.material import Unit
@@ -39,6 +40,8 @@ _KINDS = frozenset({"provider", "store", "engine", "processor", "client", "servi
 #: Calls to a model from which a way in does no work of a model, and units from which no single one names a group.
 _FAR = 8
 _MANY = 5
+#: Units that name a group by what they have in common.
+_ALIKE = 3
 #: Longest name of a component, in characters.
 _LONGEST = 40
 _JOB_WORDS = {"store": "store", "service": "requests", "retrieval": "retrieval", "guardrail": "check", "cache": "cache"}
@@ -58,7 +61,9 @@ def identifier_of(group: list[Unit], main: Unit, used: set[str], ways_in: int) -
     own = _told(snake(main.agent or main.name))
     alone = len([u for u in group if not u.is_module]) == 1
     shared = _shared_end(main, group) if main.is_class else ""
-    if shared:
+    if alike := _alike(main, group):
+        names = [alike, f"{place}_{alike}", own]
+    elif shared:
         names = [shared, own, f"{place}_{own}"]
     elif main.is_class or main.agent:
         names = [own, f"{place}_{own}"]
@@ -95,6 +100,27 @@ def _shelf_of(group: list[Unit], main: Unit) -> str:
         return ""
     folder = next((p for p in reversed(main.path.split("/")[:-1]) if snake(p) not in _EMPTY), "")
     return f"{snake(folder)}_functions" if folder else ""
+
+
+def _alike(main: Unit, group: list[Unit]) -> str:
+    """Return the name of three or more ways to do one work, clients of models or functions that begin alike."""
+    asks = _asks_itself(main)
+    ways = [u for u in group if u.is_class == main.is_class and _asks_itself(u) == asks and u.job == main.job]
+    if len(ways) < _ALIKE or main.agent or 2 * len(ways) < len([u for u in group if not u.is_module]):
+        return ""
+    if main.is_class:
+        return "model_clients" if asks else ""
+    words = zip(*(snake(u.name).split("_") for u in ways), strict=False)
+    begin = [w[0] for w in itertools.takewhile(lambda w: len(set(w)) == 1, words)]
+    if begin[-1:] and begin[-1] in ("from", "to", "with", "by", "for", "of"):
+        begin.pop()
+    if len(begin) == 1 and asks:
+        return f"{begin[0]}_models"
+    return "_".join(begin) if len(begin) > 1 else ""
+
+
+def _asks_itself(unit: Unit) -> bool:
+    return any(hit.pattern == "calls_llm" and hit.kind == "direct" for hit in unit.hits)
 
 
 def _shared_end(main: Unit, group: list[Unit]) -> str:

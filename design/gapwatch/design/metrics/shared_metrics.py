@@ -115,6 +115,10 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         mine = [m for m in every if family in (*SHARED, *_OF_ALL) or m.name not in before]
         members = sorted({m.component for m in mine})
         if len(members) < 2:
+            if len(mine) > 1 and family in SHARED:  # several clients of one component
+                whole = _joined(family, mine, members, members[0], _PURPOSES[family])
+                whole = replace(whole, purpose=_PURPOSES[family], group="", members=[])
+                out.append((whole, {m.name for m in mine}))
             continue
         # Steps of one name in other places have groups of their own.
         known = groups.setdefault(step, [])
