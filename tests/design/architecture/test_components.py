@@ -410,10 +410,13 @@ def test_clients_of_three_providers_beside_each_other_are_one_component(tmp_path
     assert len(two) == 2
 
 
-def test_classes_that_hold_a_prompt_of_their_own_stay_apart(tmp_path: Path) -> None:
+def test_classes_that_make_a_prompt_of_their_own_stay_apart(tmp_path: Path) -> None:
     own = repr("Summarise what the customer wants in one sentence, name the product, and say how urgent it is. " * 2)
 
-    assert len(_held(_made(tmp_path, _providers(f"{own} + prompt")))) == 3
+    steps = {path: text.replace("prompt", "question") for path, text in _providers().items()}
+
+    assert len(_held(_made(tmp_path / "a", _providers(f"{own} + prompt")))) == 3
+    assert len(_held(_made(tmp_path / "b", steps))) == 3
 
 
 def test_readers_of_three_sources_are_one_component(tmp_path: Path) -> None:

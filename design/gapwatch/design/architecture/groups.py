@@ -39,7 +39,7 @@ _SAME_WORK = frozenset({"llm", "service", "ingest", "embedding", "parse"})
 _ALIKE = 3
 _TEXT = 120
 #: Parameters that hold what a model is told.
-_GIVEN = re.compile(r"^_?(\w+_)?(prompts?|messages?|system|text|query|question|content|conversation|history)$", re.I)
+_GIVEN = re.compile(r"^_?(\w+_)?(prompts?|messages?)$", re.I)
 #: Lines from which a class in a file of its own is a component, whatever it refines.
 _LARGE = 150
 _VARIANT = re.compile(r"^_?a?(sync|async)?_?|_?(a?sync|stream(ing|ed)?|events?|batch|iter|v\d|json|text)(?=_|$)")
