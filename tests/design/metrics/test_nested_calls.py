@@ -154,6 +154,20 @@ def test_tokens_are_counted_in_the_client_that_extends_the_model_of_the_library(
     assert "nodes.write_report" in _functions(found, "attributes.finish_reason")
 
 
+def test_tokens_are_counted_where_any_model_of_the_library_is_asked(tmp_path: Path) -> None:
+    client = _CLIENT.format(module="langchain_openai", base="ChatOpenAI")
+    nodes = _NODES.format(more="from langchain_core.language_models import BaseChatModel", made="make()")
+    nodes = nodes.replace(
+        "def review_report(state):\n    llm = make()", "def review_report(state, llm: BaseChatModel):"
+    )
+    found = _metrics(
+        tmp_path, client=client, nodes=nodes.replace("review_report(state)", "review_report(state, make())")
+    )
+
+    assert "client.Client.invoke" not in _functions(found, "usage.cost_usd")
+    assert "nodes.review_report" in _functions(found, "usage.cost_usd")
+
+
 def test_a_model_of_the_library_that_is_used_by_itself_is_counted_where_it_is_called(tmp_path: Path) -> None:
     client = _CLIENT.format(module="langchain_openai", base="ChatOpenAI")
     made = "ChatOpenAI(model='m')"

@@ -32,6 +32,11 @@ _DIRECT = frozenset({"call", "cha", "resume", "decorated", "construct"})
 _MAX_DEPTH = 3
 #: Libraries of pages.
 _PAGES = frozenset({"streamlit", "gradio", "chainlit", "nicegui"})
+#: Libraries whose models share base classes, and these.
+_WITH_BASES = frozenset({"langchain", "langchain_core", "langchain_openai", "langchain_community", "llama_index"})
+_ANY_MODEL = re.compile(
+    r"^langchain\w*\..*\.(BaseChatModel|BaseLanguageModel|BaseLLM)$|^llama_index\..*\.(LLM|CustomLLM)$"
+)
 _CLASS = re.compile(r"^([a-z_][\w]*\.)+[A-Z]\w*")
 
 
@@ -56,6 +61,8 @@ def nested_model_call(metric: MetricDesign, place: CodePlace, symbol: str, view:
         inner = "the class that extends the library's model"
     if inner is not None:
         return f"{inner} makes the same calls, so that their tokens would count twice"
+    if _is_asked_as_its_base(subject, view):
+        return "the functions that ask it as a model of the library count the same tokens"
     if _is_counted_above(symbol, view):
         return "each function that calls it counts the same tokens, beside those of other clients"
     return None
@@ -125,6 +132,17 @@ def _is_of_own_clients(subject: Subject, call: Expr, view: CodeView) -> bool:
     named = [n for n in subject.sites.named_at(subject.symbol, call) if catalog.capability(n) == "llm_chat"]
     classes = [found.group() for n in named if (found := _CLASS.match(n)) is not None]
     return bool(classes) and len(classes) == len(named) and set(classes) <= view.own_clients
+
+
+def _is_asked_as_its_base(subject: Subject, view: CodeView) -> bool:
+    """Return whether a method of a model class is run by calls of the base class of all models, elsewhere."""
+    if subject.info.owner < 0:
+        return False
+    made = subject.program.classes[subject.info.owner]
+    externals = [e for e in view.code.material.graph.externals if not e.src.startswith(f"{made.symbol}.")]
+    asked = [e.dotted for e in externals if subject.sites.catalog.capability(e.dotted) == "llm_chat"]
+    is_model = any(base.partition(".")[0] in _WITH_BASES and _CLASS.match(base) for base in made.outside)
+    return is_model and any((found := _CLASS.match(d)) and _ANY_MODEL.search(found.group()) for d in asked)
 
 
 def tried_around(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
