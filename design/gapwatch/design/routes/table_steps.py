@@ -54,6 +54,8 @@ _TABLE = re.compile(
 _NO_TABLE = frozenset({"range", "count", "iter", "zip", "walk", "glob", "iterdir", "listdir"})
 #: Calls that only look at what a table holds.
 _LOOKS = frozenset({"isinstance", "getattr", "get", "callable", "hasattr"})
+#: Methods of a model that give the same model with options.
+_OPTIONS = frozenset({"with_structured_output", "bind_tools", "bind", "with_config", "with_options", "as_structured_llm"})
 
 
 def over_table(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:
@@ -102,7 +104,7 @@ def _made_of(body: Body, names: set[str]) -> set[str]:
     made = set(names)
     for x in statements(body):
         value = value_of(x) if x[0] == "assign" else None
-        if value is None or any(is_call(e) and last_name(e) not in _LOOKS for e in walk(value)):
+        if value is None or any(is_call(e) and last_name(e) not in _LOOKS | _OPTIONS for e in walk(value)):
             continue
         if {n.partition(".")[0] for n in names_in(value)} & made:
             made |= {n for t in targets_of(x) for n in target_names(t)}
