@@ -11,9 +11,8 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from gapwatch.design.architecture.edges import build_edges
+from gapwatch.design.architecture.edges import build_edges, find_symbol, verify_pair
 from gapwatch.design.architecture.model import ComponentDraft
-from gapwatch.design.architecture.verify import find_symbol, verify_pair
 from gapwatch.design.commands.design import design as design_group
 from gapwatch.design.metrics.questions import fact_of
 from gapwatch.design.metrics.refine import ComponentOperation, apply_operations

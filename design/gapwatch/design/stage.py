@@ -17,7 +17,7 @@ from gapwatch.design.architecture.classify import apply_goal, classify
 from gapwatch.design.architecture.component_names import take_names
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
-from gapwatch.design.architecture.edges import build_edges
+from gapwatch.design.architecture.edges import build_edges, find_symbol
 from gapwatch.design.architecture.framework_calls import with_framework_calls
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
@@ -25,7 +25,6 @@ from gapwatch.design.architecture.prompt_texts import PromptTexts
 from gapwatch.design.architecture.prompts import Prompt, find_prompts
 from gapwatch.design.architecture.salience import FileSalience, file_salience, model_distances
 from gapwatch.design.architecture.tiers import prompted_tiers
-from gapwatch.design.architecture.verify import find_symbol
 from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.emission.planned_span import PlannedSpan
 from gapwatch.design.emission.span_plan import plan_spans

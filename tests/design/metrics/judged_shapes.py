@@ -334,3 +334,49 @@ def ask(question: str):
     },
     frozenset({"app.ask"}),
 )
+
+SHAPES["passages beside the prompt, by a query of the model"] = Shape(
+    {
+        "search.py": SEARCH_OF_SHOP,
+        "app.py": """\
+from fastapi import FastAPI
+from openai import OpenAI
+
+from search import search
+
+app = FastAPI()
+client = OpenAI()
+QUERY = "Write one query for the search engine of the shop, in the words of the customer. Write nothing else."
+RULES = "You answer questions of customers from the passages alone. Never invent a price. Be short and friendly."
+
+
+def ask_model(system: str, user: str) -> str:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+
+
+def make_query(question: str) -> str:
+    return ask_model(QUERY, question)
+
+
+def find_passages(question: str) -> list[str]:
+    query = ask_model(QUERY, question)
+    return search(query)
+
+
+@app.post("/query")
+def query(question: str):
+    return make_query(question)
+
+
+@app.post("/ask")
+def ask(question: str):
+    context = "\\n".join(find_passages(question))
+    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": context}]
+    messages.append({"role": "user", "content": question})
+    return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+""",
+    },
+    frozenset({"app.ask"}),
+    others=frozenset({"app.make_query"}),
+)

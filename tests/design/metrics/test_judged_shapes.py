@@ -23,8 +23,6 @@ ALL = SHAPES | LIBRARY_SHAPES
 #: Shapes whose judges are not found yet.
 _OPEN = {
     "prompts of a YAML file by name",
-    "prompts of a TOML file by name",
-    "a prompt of the settings of the environment",
     "a field of a settings class",
     "a chain of retrieval",
     "a chain of a conversation",

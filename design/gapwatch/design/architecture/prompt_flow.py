@@ -1,4 +1,4 @@
-"""Follows data to and from prompts: what reaches a model call, what frameworks carry, where evidence comes from."""
+"""Follows data to prompts: what reaches a model call, what frameworks carry, what callers give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.text_shapes import is_path
 from gapwatch.design.patterns.code_walk import (
@@ -19,7 +19,6 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -54,10 +53,6 @@ _DECORATING = frozenset({"system_prompt", "instructions"})
 #: Names of parameters that hold a prompt, and of those that hold a chain of a prompt and a model.
 _HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template|^prefix$")
 _HOLDS_CHAIN = re.compile(r"(^|_)(chain|runnable|synthesizer)$")
-#: Most calls up that an argument is followed.
-_MAX_UP = 3
-#: Most nodes up that an entry of a graph's state is followed.
-_MAX_NODES = 4
 #: Most callers that are read for an argument.
 _MAX_CALLERS = 8
 
@@ -207,111 +202,6 @@ def carried(material: Material) -> Iterator[Carried]:
                 yield Carried(body, ("k", text), line_of(cls.ir.body[0]), cls.ir.name)
 
 
-def evidence_of(
-    code: ClaimedCode, symbol: str, name: str, field: str, depth: int = 0, key: str = ""
-) -> list[CodePlace]:
-    """Return the lines where the value of a prompt's variable part is fetched: a search, a tool, a data source.
-
-    Args:
-        code: The functions.
-        symbol: Function that has the variable.
-        name: Name of the value there.
-        field: Name of the variable part.
-        depth: Number of callers followed so far.
-        key: Entry of the value that is meant; empty for all of it.
-    """
-    subject = code.subject(symbol)
-    if subject is None or depth > _MAX_UP:
-        return []
-    path = subject.program.path(subject.info)
-    out: list[CodePlace] = []
-    wanted = {(name, key)}
-    for _ in range(4):
-        for s in subject.statements:
-            for bound, written, value in _entries(s):
-                for asked in [k for n, k in wanted if n == bound]:
-                    if asked and written and asked != written:
-                        continue
-                    given = value if written else _entry_of(value, asked)
-                    wanted |= set(_read(given))
-                    out += [CodePlace(path, line) for line in _fetches(code, subject, given, field)]
-    states = {p.name for p in subject.ir.params if p.name not in ("self", "cls")}
-    for passed, asked in sorted(wanted):
-        state, _, member = passed.partition(".")
-        # Messages and drafts of a state are the model's own words.
-        if state in states and not depth and _OF_STATE.search((asked or member).lower()):
-            out += _from_nodes(code, symbol, asked or member, field)
-        for caller, _, given in given_by_callers(code, subject, passed):
-            if depth < _MAX_UP:
-                where = caller.program.path(caller.info)
-                given = _entry_of(given, asked)
-                out += [CodePlace(where, line) for line in _fetches(code, caller, given, field)]
-                for read, inner in sorted(_read(given)):
-                    out += evidence_of(
-                        code, caller.symbol, read, field, depth + 1, inner or (asked if given[0] == "n" else "")
-                    )
-    return list(dict.fromkeys(out))
-
-
-def _from_nodes(code: ClaimedCode, symbol: str, key: str, field: str) -> list[CodePlace]:
-    """Return the lines that fetch an entry of a graph's state: `return {"documents": ...}` of a node before."""
-    out: list[CodePlace] = []
-    seen, frontier = {symbol}, [symbol]
-    for _ in range(_MAX_NODES):
-        before = {e.src for one in frontier for e in code.material.sites.callers[one] if e.kind == "framework"}
-        frontier = sorted(before - seen)
-        seen |= before
-        for node in filter(None, map(code.subject, frontier)):
-            path = node.program.path(node.info)
-            given = [v for e in node.returned for d in walk(e) if d[0] == "d" for k, v in d[1] if k == ("k", key)]
-            for value in given:
-                out += [CodePlace(path, line) for line in _fetches(code, node, value, field)]
-                for read, inner in sorted(_read(value)):
-                    out += evidence_of(code, node.symbol, read, field, 1, inner)
-    return out
-
-
-def _entries(s: Stmt) -> Iterator[tuple[str, str, Expr]]:
-    """Yield what a statement gives names and their entries: (name, key or an empty text for all of it, value)."""
-    if s[0] == "assign" and (value := value_of(s)) is not None:
-        for target in targets_of(s):
-            if target[0] == "s" and is_text(target[2]):
-                yield from ((name, target[2][1], value) for name in target_names(target[1]))
-                return
-    yield from ((name, "", value) for name, value in bindings_of(s))
-
-
-def _entry_of(e: Expr, key: str) -> Expr:
-    """Return the entry of a dictionary that is written out, or the expression itself."""
-    if key and e[0] == "d":
-        return next((value for k, value in e[1] if k == ("k", key)), e)
-    return e
-
-
-def _read(e: Expr) -> Iterator[tuple[str, str]]:
-    """Yield the names that an expression reads, with the key where it reads one entry of a plain name."""
-    pending = [e]
-    while pending:
-        current = pending.pop()
-        if current[0] == "s" and current[1][0] == "n" and is_text(current[2]):
-            yield current[1][1], current[2][1]
-        elif (
-            is_call(current)
-            and current[1][0] == "a"
-            and current[1][2] == "get"
-            and current[1][1][0] == "n"
-            and current[2]
-            and is_text(current[2][0])
-        ):
-            yield current[1][1][1], current[2][0][1]
-        elif current[0] == "n":
-            yield current[1], ""
-        else:
-            if current[0] == "a" and "(" not in (text := text_of(current)):
-                yield text, ""
-            pending.extend(children(current))
-
-
 def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:
     """Yield what the callers of a function pass for a parameter: (caller, line of the call, expression)."""
     parameters = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
@@ -344,46 +234,3 @@ def prompts_given(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tu
     for p in subject.ir.params if holds else ():
         if p.name == name and p.default is not None:
             yield subject, subject.ir.line, p.default
-
-
-def values_of_field(subject: Subject, field: str) -> set[tuple[str, str]]:
-    """Return the names that a function fills a variable part of a template with, each with the entry that is meant.
-
-    `render(context=passages)` gives ("passages", ""), and `format(context=state["found"])` gives ("state", "found").
-    """
-    out: set[tuple[str, str]] = set()
-    for call in subject.calls:
-        out.update(read for given, value in call[3] if given == field for read in _read(value))
-        for argument in arguments_of(call):
-            if argument[0] == "d":
-                out.update(read for k, v in argument[1] if k == ("k", field) for read in _read(v))
-    return out
-
-
-#: Capabilities that read what the application keeps: the request itself, as often as what an answer rests on.
-_KEPT = frozenset({"db_read", "db_execute", "cache"})
-#: Methods that read what is there already.
-_ACCESS = frozenset({"get", "items", "keys", "values", "pop", "join", "format", "strip", "split", "append"})
-#: Names of what an answer rests on.
-_MATERIAL = re.compile(
-    r"doc|result|row|record|passage|chunk|snippet|source|knowledge|memor|fact|evidence|article|paper|note"
-    r"|finding|insight|search|retriev|hits|matches"
-)
-#: Entries of a graph's state that hold it.
-_OF_STATE = re.compile(rf"context|{_MATERIAL.pattern}")
-
-
-def _fetches(code: ClaimedCode, subject: Subject, e: Expr, field: str) -> list[int]:
-    """Return the lines of the calls in an expression that fetch material and give no answer of a model."""
-    models = code.reaching(frozenset({"llm_chat"}))
-    wanted = EVIDENCE if _MATERIAL.search(field.lower()) else EVIDENCE - _KEPT
-    out = []
-    for call in walk(e):
-        if not is_call(call) or last_name(call) in _ACCESS:
-            continue
-        is_fetched = subject.reach(call).capability in wanted or any(
-            edge.dst in code.reaching(wanted) and edge.dst not in models for edge in subject.inside(call)
-        )
-        if is_fetched:
-            out.append(call_line(call))
-    return out

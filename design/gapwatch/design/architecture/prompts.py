@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from gapwatch.design.architecture.answer_keys import keys_of_parsers, output_keys
 from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.evidence_flow import evidence_beside, evidence_of, fetched_for, values_of_field
 from gapwatch.design.architecture.model import ComponentDraft
-from gapwatch.design.architecture.prompt_flow import Carried, evidence_of, given_whole, said_to_model, values_of_field
+from gapwatch.design.architecture.prompt_flow import Carried, given_whole, said_to_model
 from gapwatch.design.architecture.prompt_texts import MIN_TASK, Found, PromptText, PromptTexts, target_name
 from gapwatch.design.patterns.code_walk import names_in
 from gapwatch.design.patterns.hit import Subject
@@ -71,10 +72,21 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
                 out[i] = replace(known, sent_at=known.sent_at | sent_at)
                 return
         fetched = {f: _evidence(code, symbol, f) for f in found.fields}
+        if line and not any(fetched.values()):
+            fetched = beside(symbol, line)
         evidence = tuple(f for f in fetched if fetched[f])
         lines = tuple(dict.fromkeys(place for f in evidence for place in fetched[f]))
         fields = tuple(found.fields)
         out.append(Prompt(symbol, found.place, found.name, found.text, fields, evidence, keys, lines, sent_at))
+
+    known_beside: dict[tuple[str, int], dict[str, list[CodePlace]]] = {}
+
+    def beside(symbol: str, line: int) -> dict[str, list[CodePlace]]:
+        if (symbol, line) not in known_beside:
+            subject = code.subject(symbol)
+            given = [e for _, e in said_to_model(subject, calls[symbol][line])] if subject is not None else []
+            known_beside[symbol, line] = evidence_beside(code, symbol, given)
+        return known_beside[symbol, line]
 
     for symbol in sorted(calls):
         subject = code.subject(symbol)
@@ -143,7 +155,8 @@ def _evidence(code: ClaimedCode, symbol: str, field: str) -> list[CodePlace]:
     """Return the lines that fetch the value of a variable part: of the name itself, or of what it is filled with."""
     subject = code.subject(symbol)
     given = sorted(values_of_field(subject, field)) if subject is not None else []
-    found = [p for name, key in ((field, ""), *given) for p in evidence_of(code, symbol, name, field, key=key)]
+    wanted = fetched_for(field)
+    found = [p for name, key in ((field, ""), *given) for p in evidence_of(code, symbol, name, wanted, key=key)]
     return list(dict.fromkeys(found))
 
 

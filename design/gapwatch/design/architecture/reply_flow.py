@@ -6,6 +6,7 @@ import enum
 import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
+from gapwatch.design.architecture.evidence_flow import SEARCHED, is_found_by
 from gapwatch.design.architecture.prompt_flow import bindings_of
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, unwrapped, walk
@@ -219,6 +220,9 @@ class _Replies:
             return True
         given = [a for a in arguments_of(call) if self.holds(a)]
         if not given:
+            return False
+        if any(edge.kind in CALLS and is_found_by(self._code, edge.dst, SEARCHED) for edge in edges):
+            # A search gives what it finds, whoever wrote the query.
             return False
         others = [o for edge in edges if edge.kind in CALLS and (o := self._subject.other(edge.dst)) is not None]
         if last_name(call)[:1].isupper() or not others or self._depth >= _MAX_FUNCTIONS:

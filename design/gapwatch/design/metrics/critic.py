@@ -266,7 +266,9 @@ def _data(metric: MetricDesign, case: Case) -> str | None:
 
 def _implementation(metric: MetricDesign, case: Case) -> str | None:
     del case
-    return "it counts calls, not results" if _IMPLEMENTATION.search(metric.name) else None
+    # A judge reads results, whatever the function is called.
+    is_counted = metric.source != "judge" and _IMPLEMENTATION.search(metric.name)
+    return "it counts calls, not results" if is_counted else None
 
 
 def _threshold(metric: MetricDesign, case: Case) -> str | None:

@@ -219,8 +219,8 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
         out.append(
             _Criterion(
                 family="rests_on_" + metric_name(evidence[0]),
-                text=f"Is every statement of the {judged.answer} supported by {_listed(prompts, evidence)}, which the "
-                f"prompt at {place} gives it, or by what was asked, and by nothing else?",
+                text=f"Is every statement of the {judged.answer} supported by {_listed(prompts, evidence)}, which "
+                f"{_given(prompts, evidence)} {place}, or by what was asked, and by nothing else?",
                 inputs=["input", "output", "attributes.context"],
                 concern="groundedness",
                 failure=f"statements without support in {', '.join(evidence)}",
@@ -243,7 +243,7 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
             _Criterion(
                 family="follows_its_prompt",
                 text=f"Does the {judged.answer} do what it is told by {what} ({place}), all of it and nothing else?",
-                inputs=["input", "output"],
+                inputs=["input", "output", *(["attributes.context"] if evidence else [])],
                 concern="quality",
                 failure=f"an answer that does not do what {place} asks",
             )
@@ -256,6 +256,11 @@ def _listed(prompts: list[Prompt], evidence: list[str]) -> str:
     fields = [*evidence, *(f for p in prompts for f in p.fields if f not in evidence)]
     names = [f"`{f}`" for f in dict.fromkeys(fields)]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _given(prompts: list[Prompt], evidence: list[str]) -> str:
+    is_filled = any(evidence[0] in p.fields for p in prompts)
+    return "it is given by the prompt at" if is_filled else "it is sent beside the prompt at"
 
 
 #: Most characters of the prompts that a judge reads, and most prompts; the middle of longer ones is left out.
@@ -275,17 +280,12 @@ def _told(prompts: list[Prompt]) -> list[str]:
 
 def _cut(text: str, most: int) -> str:
     half = most // 2
-    if len(text) <= most:
-        return text
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
+    return text if len(text) <= most else f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
 
 
 def _asked(prompts: list[Prompt]) -> str:
-    for prompt in prompts:
-        text = " ".join(prompt.text.split())
-        if text:
-            return text[:160] + ("…" if len(text) > 160 else "")
-    return ""
+    text = next(filter(None, (" ".join(p.text.split()) for p in prompts)), "")
+    return text[:160] + ("…" if len(text) > 160 else "")
 
 
 def rubric_of(criterion: str, inputs: list[str], prompts: list[Prompt]) -> tuple[RubricDraft, dict[str, Any]]:

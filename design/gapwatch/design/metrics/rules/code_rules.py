@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
+from gapwatch.design.architecture.evidence_flow import fetching_lines
 from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
@@ -336,16 +337,7 @@ def _says_nothing(symbol: str, view: CodeView) -> bool:
 
 def _is_outside(subject: Subject, s: Stmt, view: CodeView) -> bool:
     """Return whether a statement gets material from outside the model."""
-    calls = [call for e in own_expressions(s) for call in walk(e) if is_call(call)]
-    models = view.code.reaching(frozenset({"llm_chat"}))
-    for call in calls:
-        capability = subject.reach(call).capability
-        if capability in EVIDENCE:
-            return True
-        own = [edge.dst for edge in subject.inside(call)]
-        if capability != "llm_chat" and any(t in view.code.reaching(EVIDENCE) - models for t in own):
-            return True
-    return False
+    return any(fetching_lines(view.code, subject, e, EVIDENCE) for e in own_expressions(s))
 
 
 def _direction_line(metric: MetricDesign, view: CodeView) -> str | None:
