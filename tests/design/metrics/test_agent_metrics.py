@@ -66,3 +66,19 @@ def test_an_end_that_is_a_fixed_answer_is_counted_once(tmp_path: Path) -> None:
     assert not family(made, "agent_exits")
     assert [m for m in made.metrics if m.family in ("fallback_rate", "failure_answers")]
     assert family(made, "agent_steps")
+
+
+def test_the_ends_of_several_agents_are_one_metric_of_which_each_way_is_bad_that_is_so_for_one_of_them(
+    tmp_path: Path,
+) -> None:
+    entry = "from one.counter import Worker as A\nfrom two.status import Worker as B\n\n\ndef main(task):\n"
+    files = {
+        "one/counter.py": COUNTER,
+        "two/status.py": STATUS,
+        "main.py": entry + "    A(None, None).run(task)\n    return B().run()\n",
+    }
+    made = run_design(scan_repository(write_tree(tmp_path, files)))
+
+    (exits,) = family(made, "agent_exits")
+    assert (exits.group, exits.claim["bad"]) == ("agents", ["LimitsExceeded", "limit", "error"])
+    assert len(exits.members) == len(exits.places) == 2

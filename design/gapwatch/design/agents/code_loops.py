@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words, status_of
+from gapwatch.design.agents.loop_lines import leaving_lines
 from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, tool_errors
 from gapwatch.design.agents.turns import LoopTurn, is_asked, turn_of
 from gapwatch.design.patterns.code_walk import calls_in, names_in, own_expressions, target_names, text_of, walk
@@ -19,7 +19,6 @@ from gapwatch.design.source.ir import (
     branches_of,
     constant_of,
     end_of,
-    final_of,
     handler_body,
     handlers_of,
     is_call,
@@ -29,7 +28,6 @@ from gapwatch.design.source.ir import (
     line_of,
     operands_of,
     operators_of,
-    orelse_of,
     pairs_in,
     target_of,
     targets_of,
@@ -50,6 +48,8 @@ _STATUS = re.compile(
     r"^(exit_?(status|reason|code_name)|stop_?reason|end_?reason|terminat\w*_reason|finish_?status|run_?status|agent_?status)$",
     re.I,
 )
+#: Before the words of a status that the code itself gives a run.
+SAID = "status "
 _SUPPRESSES = frozenset({"Exception", "BaseException"})
 
 
@@ -63,52 +63,59 @@ def code_loops(program: Program, subjects: Iterable[Subject], distances: dict[st
     """
     models = {symbol for symbol, distance in distances.items() if distance == 0}
     found: list[tuple[AgentLoop, set[str]]] = []
+    around: list[tuple[Subject, Stmt]] = []
     for subject in subjects:
         if subject.ir.kind == "module":
             continue
         for s in subject.statements:
-            if s[0] not in ("for", "while") or not _may_be(subject, s, distances):
+            if s[0] not in ("for", "while") or not _makes_steps(s):
+                continue
+            if not _is_near(subject, s, distances):
+                if any(line.told()[0] == "limit" for line in leaving_lines(body_of(s))):
+                    around.append((subject, s))
                 continue
             turn = turn_of(subject, body_of(s), models)
             if turn.asks and turn.acts:
                 found.append((_LoopReader(program, subject, s, turn).loop(), {f.symbol for f in turn.functions}))
     holding = {loop.symbol for loop, _ in found}
-    out = [loop for loop, runs in found if not (runs - {loop.symbol}) & holding]
+    # A loop around another is an agent of its own where it tells that it ended by its limit.
+    out = [loop for loop, runs in found if not (runs - {loop.symbol}) & holding or _says_limit(loop)]
+    for subject, s in around:
+        turn = turn_of(subject, body_of(s), models)
+        if holding & {f.symbol for f in turn.functions}:
+            out.append(_LoopReader(program, subject, s, turn).loop())
     return [a for a in out if not any(_is_inside(b, a) for b in out)]
+
+
+def _says_limit(loop: AgentLoop) -> bool:
+    return any(e.how == "limit" and e.why.startswith(SAID) for e in loop.exits)
 
 
 def _is_inside(inner: AgentLoop, outer: AgentLoop) -> bool:
     return inner != outer and inner.symbol == outer.symbol and outer.line < inner.line and inner.end <= outer.end
 
 
-def _may_be(subject: Subject, s: Stmt, distances: dict[str, int]) -> bool:
-    """Return whether a loop makes steps, listens to nobody, and leads to a model within a few calls."""
+def _makes_steps(s: Stmt) -> bool:
+    """Return whether a loop makes steps, is none of attempts, and listens to nobody."""
     if s[0] == "for":
         name = last_name(iterable_of(s)) if is_call(iterable_of(s)) else ""
         if name not in ("range", "count") or _AGAIN.search(f"{text_of(target_of(s))} {text_of(iterable_of(s))}"):
             return False
     elif _AGAIN.search(text_of(test_of(s))):
         return False
-    calls = list(calls_in(body_of(s)))
-    if any(last_name(call) in _LISTENS for call in calls):
-        return False
+    return not any(last_name(call) in _LISTENS for call in calls_in(body_of(s)))
+
+
+def _is_near(subject: Subject, s: Stmt, distances: dict[str, int]) -> bool:
+    """Return whether a loop leads to a model within a few calls."""
     return any(
         is_asked(subject, call) or any(distances.get(e.dst, 99) <= _NEAR for e in subject.inside(call))
-        for call in calls
+        for call in calls_in(body_of(s))
     )
 
 
 #: Calls between a loop and the model that it asks.
 _NEAR = 3
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A statement that leaves a loop, with the conditions around it and the exceptions that lead to it."""
-
-    statement: Stmt
-    tests: tuple[tuple[Expr, bool], ...]
-    caught: tuple[str, ...]
 
 
 class _LoopReader:
@@ -119,6 +126,7 @@ class _LoopReader:
         for one in subject.statements:
             if one[0] == "assign" and (value := value_of(one)) is not None:
                 bound.update((name, value) for t in targets_of(one) for name in target_names(t))
+        self._bound = bound
         self._causes = ExitCauses(bound)
 
     def loop(self) -> AgentLoop:
@@ -186,7 +194,7 @@ class _LoopReader:
             return "", ""
         found = self._causes.of([(test, False)]) or self._causes.of([(test, True)])
         causes = {cause for cause, _, _ in found}
-        if any(e[0] == "q" and (self._causes.is_limit(e) or _counts_up(e, s)) for e in walk(test)):
+        if any(e[0] == "q" and (self._causes.is_limit(e) or _counts_up(e, s, self._bound)) for e in walk(test)):
             return text_of(test)[:100], "limit"
         return "", next((c for c in ("done", "error", "limit") if c in causes), "done")
 
@@ -201,13 +209,17 @@ class _LoopReader:
         return []
 
     def _lines(self) -> Iterator[LoopExit]:
-        for line in self._leaving(body_of(self._loop), (), (), 0, False):
+        for line in leaving_lines(body_of(self._loop)):
             s = line.statement
             value = value_of(s) if s[0] in ("return", "raise") else None
             by_value = of_words(status_of(value)) if value is not None else ""
             by_caught = next((c for n in line.caught if (c := of_words(n))), ERROR if line.caught else "")
             causes = self._causes.of(line.tests)
-            if by_value and (s[0] == "raise" or by_value != "error"):
+            told, status = line.told()
+            is_free = not by_caught and {cause for cause, _, _ in causes} <= {"no_tool_call"}
+            if told in ("limit", ERROR) or (told and is_free):
+                causes = [(told, f"{SAID}{status}", "")]
+            elif by_value and (s[0] == "raise" or by_value != "error"):
                 causes = [(by_value, causes[0][1] if causes else status_of(value), "")]
             elif by_caught:
                 causes = [(by_caught, f"except {', '.join(line.caught)}", "")]
@@ -223,39 +235,6 @@ class _LoopReader:
     def _exit(self, line: int, how: str, why: str, flag: str) -> LoopExit:
         short = " ".join(why.split())[:100]
         return LoopExit(self._path, line, self._subject.symbol, how, short, flag, how in ("done", "stopped"))
-
-    def _leaving(
-        self,
-        body: tuple[Stmt, ...],
-        tests: tuple[tuple[Expr, bool], ...],
-        caught: tuple[str, ...],
-        depth: int,
-        is_tried: bool,
-    ) -> Iterator[_Line]:
-        """Yield the statements that leave the loop."""
-        for s in body:
-            if s[0] == "return" or (s[0] == "break" and not depth) or (s[0] == "raise" and not is_tried):
-                yield _Line(s, tests, caught)
-            elif s[0] == "if":
-                before: tuple[tuple[Expr, bool], ...] = ()
-                for test, block in branches_of(s):
-                    yield from self._leaving(block, (*tests, *before, (test, True)), caught, depth, is_tried)
-                    before = (*before, (test, False))
-                yield from self._leaving(s[3], (*tests, *before), caught, depth, is_tried)
-            elif s[0] == "try":
-                yield from self._leaving(body_of(s), tests, caught, depth, True)
-                for handler in handlers_of(s):
-                    names = tuple(caught_names(handler)) or ("Exception",)
-                    yield from self._leaving(handler_body(handler), tests, names, depth, is_tried)
-                for block in (orelse_of(s), final_of(s)):
-                    yield from self._leaving(block, tests, caught, depth, is_tried)
-            elif s[0] in ("for", "while"):
-                yield from self._leaving(body_of(s), tests, caught, depth + 1, is_tried)
-            elif s[0] == "with":
-                yield from self._leaving(body_of(s), tests, caught, depth, is_tried)
-            elif s[0] == "match":
-                for case in s[3]:
-                    yield from self._leaving(case[3], tests, caught, depth, is_tried)
 
     def _raised(self) -> Iterator[LoopExit]:
         """Yield the exceptions of the repository by which a step ends the run, by their names."""
@@ -275,7 +254,7 @@ class _LoopReader:
                 inside = block and line_of(block[0]) <= line <= max(line_of(x) for x in statements(block))
                 if inside and any(e[0] == "q" and self._causes.is_limit(e) for e in walk(test)):
                     return " ".join(text_of(test).split())[:100]
-        return f"status {how}"
+        return f"{SAID}{how}"
 
     # -- statuses ----------------------------------------------------------------------------------------------
 
@@ -344,13 +323,26 @@ def _statuses_in(s: Stmt) -> Iterator[str]:
             yield str(value[2]) if is_name else str(constant_of(value))
 
 
-def _counts_up(comparison: Expr, loop: Stmt) -> bool:
-    """Return whether a comparison holds a name that the loop itself counts against a number: `while i < 5: i += 1`."""
-    counted = {
-        ("n", str(name)) for x in statements(body_of(loop)) if x[0] == "aug" for name in target_names(target_of(x))
+def _counts_up(comparison: Expr, loop: Stmt, values: dict[str, Expr]) -> bool:
+    """Return whether a comparison holds what the loop itself counts against a bound: `while i < 5: i += 1`.
+
+    What is counted must be no index, and the bound must be a number or a name that the loop does not bind.
+    """
+    inside = list(statements(body_of(loop)))
+    counted = {name for x in inside if x[0] == "aug" for name in target_names(target_of(x))}
+    indexes = {
+        n for x in inside for e in own_expressions(x) for one in walk(e) if one[0] == "s" for n in names_in(one[2])
     }
-    is_number = any(e[0] == "k" and type(e[1]) is int and e[1] > 1 for e in operands_of(comparison))
-    return is_number and bool(counted & set(operands_of(comparison))) and set(operators_of(comparison)) <= {"<", "<="}
+    bound = {n for x in inside if x[0] == "assign" for t in targets_of(x) for n in target_names(t)} | counted
+    sides = [e[1] if e[0] == "n" else "" for e in operands_of(comparison)]
+    others = [e for e, name in zip(operands_of(comparison), sides, strict=True) if name not in counted]
+    if len(others) != 1 or not (counted - indexes) & set(sides) or not set(operators_of(comparison)) <= {"<", "<="}:
+        return False
+    other = values.get(others[0][1], others[0]) if others[0][0] == "n" else others[0]
+    if any(is_call(e) and last_name(e) == "len" for e in walk(other)):
+        return False
+    is_number = other[0] == "k" and type(other[1]) is int and other[1] > 1
+    return is_number or (others[0][0] in "na" and bound.isdisjoint(names_in(others[0])))
 
 
 def _last_key(target: Expr) -> str:

@@ -27,6 +27,11 @@ CASCADE_FAMILIES = frozenset(
 _CASCADE = re.compile(rf"(^|_)({'|'.join(sorted(CASCADE_FAMILIES))})(_\d+)?$")
 
 
+def without_number(family: str) -> str:
+    """Return a family without the number that tells two of a component apart."""
+    return re.sub(r"_\d+$", "", family)
+
+
 @dataclass
 class RubricDraft:
     """Rubric of a judge.

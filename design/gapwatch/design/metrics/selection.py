@@ -13,13 +13,12 @@ shelf where they are errors that leave the function.
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
-from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 from gapwatch.design.metrics.shared_metrics import Untold, collected_metrics, collecting_family, shared_metrics
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
@@ -317,12 +316,7 @@ def _kind(metric: MetricDesign) -> str:
 
 @functools.cache
 def _kind_of_family(family: str) -> str:
-    return next((end for end, _ in _WORTH if _without_number(family).endswith(end)), family)
-
-
-def _without_number(family: str) -> str:
-    """Return the family without the number that tells two of a component apart."""
-    return re.sub(r"_\d+$", "", family)
+    return next((end for end, _ in _WORTH if without_number(family).endswith(end)), family)
 
 
 def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], has_goal: bool) -> float:
@@ -341,7 +335,7 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
     elif metric.is_of_cache:
         worth = _OF_CACHES
     else:
-        worth = next((value for end, value in _WORTH if _without_number(metric.family).endswith(end)), 3.0)
+        worth = next((value for end, value in _WORTH if without_number(metric.family).endswith(end)), 3.0)
     worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high") + bool(metric.members)
     return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
 

@@ -17,12 +17,12 @@ from pathlib import PurePosixPath
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
 from gapwatch.design.architecture.model import Architecture
-from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview, without_number
 
 #: Id of the component that stands for all that call a model.
 MODEL_CALLS = "model_calls"
 #: Families that are one metric of all components, with the id of the component that stands for them.
-_OF_ALL = {"failed_requests": "endpoints", "tool_errors": "agents"}
+_OF_ALL = {"failed_requests": "endpoints", "tool_errors": "agents", "agent_exits": "agents"}
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {
@@ -31,6 +31,7 @@ _PURPOSES = {
     "model_latency": "duration of the model calls",
     "tokens_per_call": "number of tokens of prompts and answers",
     "model_cost": "cost of the model calls",
+    "agent_exits": "runs of agents end as they should, not by a limit or an error",
 }
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
@@ -99,8 +100,9 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
     for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
         family = next((f for f in SHARED if _is_of(metric, f)), "")
-        if metric.family in _OF_ALL:
-            joins.setdefault((_OF_ALL[metric.family], metric.family, ""), []).append(metric)
+        if (plain := without_number(metric.family)) in _OF_ALL:
+            # Of a run that has no end in most of its spans there is a metric beside.
+            joins.setdefault((_OF_ALL[plain], plain, str(metric.claim.get("optional", ""))), []).append(metric)
         elif family:
             joins.setdefault((MODEL_CALLS, family, ""), []).append(metric)
         elif (step := _step(metric)) is not None:
@@ -243,6 +245,9 @@ def _joined(family: str, metrics: list[MetricDesign], members: list[str], group:
         members=members,
         group=group,
     )
+    bad = {word for m in metrics for word in m.claim.get("bad", ())}
+    if bad - set(lead.claim.get("bad", ())):
+        joined.claim["bad"] = sorted(bad, key=lambda word: (word == "error", word))
     if any(limit != limits[0] for limit in limits):
         joined.claim.pop("limit", None)
         joined.threshold, joined.threshold_source, joined.limit_place = None, "none", None
