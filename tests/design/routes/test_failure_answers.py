@@ -47,6 +47,9 @@ FAILURES: dict[str, tuple[str, int, str]] = {
     "what a handler binds to what is given back": ("error text", 5, "def f(job):\n    try:\n        tool(job)\n    except TimeoutError:\n        job = with_error(job, 'It took too long.')\n    return job\n"),
     "words of failure in one of two branches": ("error text", 4, "def f(job):\n    job.run()\n    if job.failed:\n        text = f'Edit FAILED for this reason: {job.why}'\n    else:\n        text = 'The text was edited.'\n    return text, job.rows\n"),
     "a sentence that there is nothing, after the branch that gives it": ("fixed text", 5, "import requests\ndef f(q):\n    rows = requests.get(q).json()\n    if rows: return {'rows': rows}\n    return 'No rows were found for this.'\n"),
+    "a search that says in a form that it found nothing": ("nothing found", 9, "import requests\ndef f(q):\n    rows, count, text = requests.get(q).json(), 0, ''\n    for one in rows:\n        if one.fits:\n            text += one.text\n            count += 1\n    if count == 0:\n        return f'No news found for {q}'\n    return text\n"),
+    "a word for no data, and why": ("nothing found", 9, "import requests\ndef f(q):\n    missed = None\n    for url in URLS:\n        try: return requests.get(url + q).json()\n        except NoRows as e:\n            missed = e\n    if missed is not None:\n        return f'NO_DATA_AVAILABLE: nothing is known of {missed.name}'\n    raise LookupError(q)\n"),
+    "the result of a tool that says that nothing matched": ("nothing found", 5, "import requests\ndef f(q):\n    names = requests.get(q).json()\n    if set(names) <= set(KNOWN):\n        return ToolResult(output='No tables matched the query.')\n    return ToolResult(output=names)\n"),
     "no form, of a text that is named for its model": ("no right form", 3, "def parse_files(llm_output):\n    if '~~~' not in llm_output:\n        return False\n    return llm_output.split('~~~')\n"),
     "no form, of a text that a caller got of a model": ("no right form", 5, "import openai\ndef extract_plan(text):\n    for line in text.splitlines():\n        if line.startswith('PLAN'): return line[4:]\n    return None\ndef f(x):\n    said = openai.OpenAI().chat.completions.create(model='m', messages=[x]).choices[0].message.content\n    return extract_plan(said)\n"),
     "an apology that is sent": ("fixed text", 5, "async def f(socket, x):\n    try:\n        await socket.send_text(ask(x))\n    except OSError:\n        await socket.send_text('Sorry, nobody can answer now.')\n"),
@@ -54,6 +57,9 @@ FAILURES: dict[str, tuple[str, int, str]] = {
 }  # fmt: skip
 
 NO_FAILURES: dict[str, str] = {
+    "nothing in a list that somebody looks at": "import requests\ndef list_rows(q):\n    rows, count = requests.get(q).json(), 0\n    for one in rows:\n        count += 1\n    if count == 0:\n        return 'No rows found.'\n    return rows\n",
+    "a key that is not set": "import requests\ndef f(q, key):\n    rows = requests.get(q).json()\n    if key is None:\n        return 'No API key found.'\n    return rows\n",
+    "nothing among what the caller gives": "def f(rows):\n    if not rows:\n        return 'No rows found.'\n    return rows\n",
     "a table of words": "def f(language):\n    if language == 'sol':\n        return ['contract ', 'function ', 'event ', 'error ', 'struct ']\n    return parse(language)\n",
     "an exception": "def f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        raise RuntimeError from e\n",
     "a status that says it": "from fastapi.responses import JSONResponse\ndef f(x):\n    try:\n        return tool(x)\n    except OSError as e:\n        return JSONResponse(status_code=502, content={'error': str(e)})\n",

@@ -24,6 +24,7 @@ from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.invalid_answers import invalid_answers
+from gapwatch.design.routes.nothing_found import nothing_found
 from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
 from gapwatch.design.source.ir import (
@@ -63,11 +64,12 @@ def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     if subject.ir.kind == "module" or _is_aside(subject):
         return
     # A block on the line of its condition is no line of its own.
-    tries = [s for s in subject.statements if s[0] == "try"]
-    handled = {line_of(x) for s in tries for h in handlers_of(s) for x in statements(handler_body(h))}
+    handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
+    handled = {line_of(x) for h in handlers for x in statements(handler_body(h))}
     seen = {line_of(s) for s in subject.statements if s[0] in ("if", "for", "while", "with", "try")} - handled
-    invalid = ((value, line, "no right form", 0.7) for value, line in invalid_answers(subject))
-    for value, line, kind, confidence in (*_of_block(subject, subject.ir.body, []), *invalid):
+    others = [(*one, "no right form", 0.7) for one in invalid_answers(subject)]
+    others += [(*one, "nothing found", 0.7) for one in nothing_found(subject)]
+    for value, line, kind, confidence in (*_of_block(subject, subject.ir.body, []), *others):
         if line not in seen and not _has_error_status(value):
             seen.add(line)
             shown = text_of(sent_by(value) or value)
@@ -85,8 +87,8 @@ def _is_aside(subject: Subject) -> bool:
     return is_of_exception or _STARTS.search(name) is not None or _OF_ERRORS.search(name) is not None
 
 
+#: Value, line, kind, confidence.
 _Found = tuple[Expr, int, str, float]
-"""Value, line, kind, confidence."""
 
 
 def _of_block(subject: Subject, body: Body, before: list[Stmt]) -> Iterator[_Found]:
@@ -317,10 +319,8 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt], after: Body) -> Ite
     last = body[-1] if body else None
     given = _given(last) if last is not None and (last[0] != "return" or value_of(last) is not None) else None
     bad = [(given, line_of(last))] if given is not None and last is not None else []
-    for names, found in (
-        (failed_names(test), [*bad, *_sentences(body, s[3])]),
-        (good_names(test), [*_sentences(s[3], body), *_otherwise(s, after)]),
-    ):
+    failed = failed_names(test), [*bad, *_sentences(body, s[3])]
+    for names, found in (failed, (good_names(test), [*_sentences(s[3], body), *_otherwise(s, after)])):
         for value, line in found:
             form = _form(subject, body, value)
             if form in ("text", "empty", "error") and _is_missed(subject, s, before, names, value, form):

@@ -43,7 +43,7 @@ _BEFORE = re.compile(r"prior|previous|attempt|retry")
 #: Two words and more.
 SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
-_WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
+WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
 _FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
 _FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*|fail|invalid|timed_?out|timeout", re.I)
 #: Fields that say how something went by a word, and by yes or no.
@@ -173,7 +173,7 @@ class Forms:
         fields = [("", a) for a in positional_of(e)] + [(n or "", v) for n, v in keywords_of(e)]
         if name == "format" and callee_of(e)[0] == "a" and is_text(callee_of(e)[1]):
             fields = [("", callee_of(e)[1]), *fields]
-        if name.lstrip("_")[:1].isupper() or name in _WRAPS:
+        if name.lstrip("_")[:1].isupper() or name in WRAPS:
             return self._of_fields(fields, depth)
         if is_producer(e):
             return "call"
