@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.source_tree import write_tree
@@ -47,3 +49,23 @@ def test_a_question_quotes_a_line_of_a_metric_that_it_decides(tmp_path: Path) ->
     assert quoted is not None, question.why
     assert int(quoted[1]) in {p.line for p in places}
     assert _PROGRAM.splitlines()[int(quoted[1]) - 2].startswith("def remember")
+
+
+@pytest.mark.parametrize(
+    ("told", "is_asked"),
+    [
+        ("If the context does not contain the answer, say so.", True),
+        ("Say that you don't know where you are not sure.", True),
+        ("Insufficient or limited information makes a bad report, so ask for more of it.", False),
+        ("Never refuse to complete the task, and do your absolute best.", False),
+    ],
+)
+def test_abstaining_is_asked_about_where_a_prompt_tells_what_to_do_then(
+    told: str, is_asked: bool, tmp_path: Path
+) -> None:
+    text = f"You answer questions of customers about their orders in one short sentence. {told} The question: "
+    program = _PROGRAM.replace("Answer in one sentence: ", text)
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": program})), is_bounded=False)
+
+    assert any(m.source == "judge" for m in made.metrics)
+    assert any(q.id.endswith("-abstain") for q in made.questions) == is_asked

@@ -80,6 +80,8 @@ ROUTES: dict[str, tuple[str, list[int], str]] = {
 
 NO_ROUTES: dict[str, str] = {
     "what the answer itself holds": "def f(p):\n    answer = ask(p)\n    if answer.is_unclear:\n        return Command(goto=END, update=[Message(content=answer.question)])\n    return Command(goto='next', update=[Message(content=answer.words)])\n",
+    "the node that is next": "def f(state):\n    reply = ask(state)\n    if reply.plan:\n        return [Send('plan', {**state, 'plan': reply.plan})]\n    elif reply.tasks:\n        return [Send('search', {**state, 'tasks': reply.tasks})]\n    return []\n",
+    "the node that is next, with the reply": "def f(state):\n    reply = ask(state)\n    plan = json.loads(reply)\n    if plan.get('is_enough'):\n        return Command(update={'messages': [AIMessage(content=reply, name='planner')]}, goto='report')\n    return Command(update={'messages': [AIMessage(content=reply, name='planner')]}, goto='person')\n",
     "one of two, by what is given": "import tiktoken\ndef f(model):\n    return tiktoken.encoding_for_model(model) if 'gpt' in model else tiktoken.get_encoding('o200k_base')\n",
     "a comment after what could not be read": "def f(host, text):\n    try:\n        old = host.session.get('https://a.example/comments')\n        print(old)\n    except Exception:\n        pass\n    return requests.post('https://a.example/new', json=text)\n",
     "a value that is made once": "kept = {}\ndef f():\n    if 'client' in kept:\n        return kept['client']\n    kept['client'] = OpenAI()\n    return kept['client']\n",

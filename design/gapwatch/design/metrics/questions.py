@@ -22,9 +22,12 @@ MAX_QUESTIONS = 3
 #: Most questions of a design; the defaults of the others are safe.
 MAX_ASKED = 8
 _EITHER = "either; Gapwatch reports a shift without calling it good or bad"
+_MATERIAL = r"(context|information|evidence|passages?|documents?|sources?|results?|data)"
+#: A prompt that says what to do where there is no answer.
 _ABSTAIN = re.compile(
-    r"(cannot answer|can't answer|don't know|do not know|insufficient|not enough (information|context)|unable "
-    r"to|no answer|refuse)[^.\n]{0,60}",
+    r"((cannot|can't|could not|couldn't|unable to) (be )?(answer|find|determine|help)|don't know|do not know|no answer"
+    rf"|{_MATERIAL} (is|are) (empty|insufficient|not (enough|sufficient))"
+    rf"|{_MATERIAL} do(es)? not (contain|have|provide|include))[^.\n]{{0,60}}",
     re.I,
 )
 

@@ -44,6 +44,11 @@ _BEFORE = re.compile(r"prior|previous|attempt|retry")
 SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
+_WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
+#: What a library runs next: nodes of a graph.
+STEPS = frozenset({"Command", "Send"})
+#: Arguments that say who or what a message is of, and not what it says.
+_LABELS = frozenset({"name", "role", "id", "tool_call_id", "goto", "author", "source", "sender"})
 _FAILED_FIELD = re.compile(r"^(error|errors|error_message|exception|err)$", re.I)
 _FAILED_WORD = re.compile(r"\w*(error|failed|failure)\w*|fail|invalid|timed_?out|timeout", re.I)
 #: Fields that say how something went by a word, and by yes or no.
@@ -170,7 +175,11 @@ class Forms:
             return "error"
         if callee_of(e)[0] == "a" and not arguments_of(e) and not is_producer(e):
             return self.of(callee_of(e)[1], depth + 1)
-        fields = [("", a) for a in positional_of(e)] + [(n or "", v) for n, v in keywords_of(e)]
+        fields = [("", a) for a in positional_of(e)] + [(n or "", v) for n, v in keywords_of(e) if n not in _LABELS]
+        if name in STEPS:
+            # The node that follows is no answer; what it is told may be one.
+            told = [("", v) for n, v in keywords_of(e) if n == "update"] if name == "Command" else fields[1:]
+            return self._of_fields(told, depth) if told else "text"
         if name == "format" and callee_of(e)[0] == "a" and is_text(callee_of(e)[1]):
             fields = [("", callee_of(e)[1]), *fields]
         if name.lstrip("_")[:1].isupper() or name in WRAPS:

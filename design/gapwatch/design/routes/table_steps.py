@@ -55,7 +55,9 @@ _NO_TABLE = frozenset({"range", "count", "iter", "zip", "walk", "glob", "iterdir
 #: Calls that only look at what a table holds.
 _LOOKS = frozenset({"isinstance", "getattr", "get", "callable", "hasattr"})
 #: Methods of a model that give the same model with options.
-_OPTIONS = frozenset({"with_structured_output", "bind_tools", "bind", "with_config", "with_options", "as_structured_llm"})
+_OPTIONS = frozenset(
+    {"with_structured_output", "bind_tools", "bind", "with_config", "with_options", "as_structured_llm"}
+)
 
 
 def over_table(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, names_in, text_of
+from gapwatch.design.routes.forms import STEPS
 from gapwatch.design.routes.ways import Way
-from gapwatch.design.source.ir import Expr, Stmt, end_of, keywords_of, line_of, positional_of
+from gapwatch.design.source.ir import Expr, Stmt, end_of, is_call, keywords_of, line_of, members_in, positional_of
 from gapwatch.design.source.program import last_name
 
 #: Capabilities of answers: fixed text in the place of one of these is a route.
@@ -149,6 +150,8 @@ def _is_own(name: str) -> bool:
 
 
 def _value_instead(first: Way, second: Way, is_handler: bool) -> float | None:
+    if not is_handler and _is_next_step(second.value):
+        return None
     if second.form == "text":
         if first.by in _ANSWERS:
             return 0.75
@@ -158,6 +161,12 @@ def _value_instead(first: Way, second: Way, is_handler: bool) -> float | None:
     if second.form == "given":
         return 0.7 if first.by in _FOUND and second.target in ("return", "yield") else None
     return None
+
+
+def _is_next_step(value: Expr) -> bool:
+    """Return whether a value only says which nodes of a graph are next."""
+    inner = list(members_in(value)) if value[0] in ("l", "t") else [value]
+    return bool(inner) and all(is_call(e) and last_name(e) in STEPS for e in inner)
 
 
 def _is_setting(way: Way) -> bool:
