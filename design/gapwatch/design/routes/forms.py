@@ -44,7 +44,6 @@ _BEFORE = re.compile(r"prior|previous|attempt|retry")
 SENTENCE = re.compile(r"\w\W*\s+\w")
 #: Functions that put an answer into another shape.
 WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
-_WRAPS = frozenset({"dumps", "format", "join", "encode", "jsonify", "format_sse", "str", "dict", "list", "tuple"})
 #: What a library runs next: nodes of a graph.
 STEPS = frozenset({"Command", "Send"})
 #: Arguments that say who or what a message is of, and not what it says.
