@@ -79,6 +79,43 @@ async def handle(question, tools):
     agent = make_agent(tools)
     return await agent.astream_chat(question)
 """
+#: Agents whose runs give an answer at their limit, also where no code sets one.
+STOPS = """
+from langchain.agents import AgentExecutor
+
+executor = AgentExecutor(agent=None, tools=[])
+
+
+def handle(question):
+    try:
+        return executor.invoke({"input": question})["output"]
+    except Exception:
+        return None
+"""
+NEEDS_MORE_STEPS = GRAPH.replace(', {"recursion_limit": 12}', "")
+#: The arguments of a run come from another object.
+ELSEWHERE = """
+from langgraph.graph import StateGraph
+
+
+class Settings:
+    def __init__(self, most):
+        self.most = most
+
+    def arguments(self):
+        config = {"recursion_limit": self.most}
+        return {"stream_mode": "values", "config": config}
+
+
+class Desk:
+    def __init__(self):
+        self.settings = Settings(50)
+        self.graph = StateGraph(dict).compile()
+
+    def handle(self, question):
+        given = self.settings.arguments()
+        return self.graph.invoke(question, **given)
+"""
 PLAIN = _PYDANTIC + "\nasync def handle(question):\n    return (await agent.run(question)).output\n"
 
 #: Name: source, limit, bad ends, {(how, line)}.
@@ -89,11 +126,14 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
         ("limit", "error"),
         {("limit", 13)},
     ),
-    "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("error",), set()),
+    "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("limit", "error"), set()),
+    "a limit at which an answer says so": (STOPS, "the limit of AgentExecutor", ("limit",), set()),
+    "a limit that nothing sets": (NEEDS_MORE_STEPS, "the limit of create_react_agent", ("limit", "error"), set()),
+    "a limit that another object gives": (ELSEWHERE, "recursion_limit: self.most", ("limit", "error"), set()),
     "a limit of the agent's middleware": (MIDDLEWARE, "run_limit=8", ("limit", "error"), {("limit", 14)}),
-    "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("error",), set()),
-    "a limit where a function makes the agent": (MAKER, "max_function_calls=3", ("error",), set()),
-    "a limit as an argument": (RUNNER, "max_turns=7", ("error",), set()),
+    "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("limit", "error"), set()),
+    "a limit where a function makes the agent": (MAKER, "max_function_calls=3", ("limit", "error"), set()),
+    "a limit as an argument": (RUNNER, "max_turns=7", ("limit", "error"), set()),
 }
 
 
@@ -109,3 +149,5 @@ def test_a_run_with_a_limit_has_its_ends(name: str, tmp_path: Path) -> None:
 
 def test_a_run_without_a_limit_of_its_own_is_a_call_like_others(tmp_path: Path) -> None:
     assert loops(tmp_path, PLAIN) == ()
+    graph = ELSEWHERE.replace('"recursion_limit"', '"tags"')
+    assert loops(tmp_path / "graph", graph) == ()

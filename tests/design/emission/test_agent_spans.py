@@ -133,12 +133,29 @@ def serve(what):
         raise OSError(what)
     return Response(503) if what == "says 503" else "an answer"
 
-for what in ("refuses", "breaks", "says 503", "answers"):
-    try:
-        serve(what)
-    except Exception:
-        pass
+class TooManyTurns(Exception):
+    pass
+
+def work(what):
+    if what == "exceeds":
+        raise TooManyTurns(what)
+    if what == "breaks":
+        raise OSError(what)
+    return {"output": "Agent stopped due to its limit." if what == "stops" else "an answer"}
+
+for what in ("refuses", "breaks", "says 503", "answers", "exceeds", "stops"):
+    for run in (serve, work):
+        try:
+            run(what)
+        except Exception:
+            pass
 """
+#: What a library says of a run that ended by its limit: an exception, or a text in the answer.
+WORK: dict[str, str | int | None] = {
+    "agent_exit": None,
+    "agent_end": "done",
+    "agent_limit": "TooManyTurns\nAgent stopped due to",
+}
 
 
 def _check(found: Collector) -> None:
@@ -148,7 +165,9 @@ def _check(found: Collector) -> None:
     turns = [s.attributes for s in found.named("delegate")]
     assert [t["agent_exit"] for t in turns] == ["done", "limit", "limit"]
     outcomes = [s.attributes["request_outcome"] for s in found.named("serve")]
-    assert outcomes == ["refused", "failed", "failed", "answered"]
+    assert outcomes == ["refused", "failed", "failed", "answered", "answered", "answered"]
+    ends = [s.attributes["agent_exit"] for s in found.named("work")]
+    assert ends == ["done", "error", "done", "done", "limit", "limit"]
 
 
 def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
@@ -159,7 +178,8 @@ def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
     }
     start: dict[str, str | int | None] = {"request_outcome": "answered"}
     serve = PlannedSpan("c", "serve", "chain", "serving.py", "serve", MarkedFunction("serve", 9), start=start)
-    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [*made.planned, serve], []).text)
+    work = PlannedSpan("c", "work", "chain", "serving.py", "work", MarkedFunction("work", 19), start=dict(WORK))
+    (tmp_path / "p.patch").write_text(make_patch(tmp_path, [*made.planned, serve, work], []).text)
     subprocess.run(["git", "apply", "p.patch"], cwd=tmp_path, check=True, timeout=20)
     found = run_patched(PROGRAM + "import serving\n", tmp_path)
 
@@ -173,6 +193,7 @@ def test_a_watched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
     plan = write_plan(tmp_path / "design", repository=tmp_path / "app")
     spans = json.loads(plan.read_text())
     spans["emit"].append(planned("serve", start={"request_outcome": "answered"}))
+    spans["emit"].append(planned("work", start=dict(WORK)))
     plan.write_text(json.dumps(spans))
     (tmp_path / "app/program.py").write_text(PROGRAM + "import app\n")
 

@@ -150,3 +150,31 @@ def test_an_output_that_is_always_there_has_no_metric_of_missing_ones(name: str,
     found = [m for m in _of(_metrics(tmp_path, _ALWAYS_THERE[name]), "output") if m.claim.get("present")]
 
     assert "app.reply" not in {s for m in found for s in m.symbols}
+
+
+_FEED = """
+import json
+import httpx
+
+
+class Feed:
+    def read(self, ticker):
+        text = httpx.get(f"https://feed.example/{ticker}").text
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError:
+            return WHERE
+        return found["rows"]
+"""
+
+
+@pytest.mark.parametrize(("where", "count"), [("text", 0), ("None", 1)])
+def test_a_service_whose_text_is_handed_on_where_it_is_no_json_may_give_other_forms(
+    where: str, count: int, tmp_path: Path
+) -> None:
+    chat = 'from market.feed import Feed\n\n\n@app.post("/chat")\ndef chat(q):\n    return ask(str(Feed().read(q)))\n'
+    files = {"market/feed.py": _FEED.replace("WHERE", where), "app.py": _HEAD + chat}
+    made = run_design(scan_repository(write_tree(tmp_path, files)))
+
+    found = _of([*made.metrics, *(s.metric for s in made.selection.shelf)], "attributes.parsed_text")
+    assert len([m for m in found if m.places[0].path == "market/feed.py"]) == count

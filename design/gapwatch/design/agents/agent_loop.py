@@ -51,6 +51,9 @@ class AgentLoop:
         flow: First lines of `try` statements whose handlers only carry on with what the loop itself raises.
         can_raise: Whether an exception can end a run.
         limit: Code of the limit of its steps; empty for none.
+        is_told_by: Of a library: names of exceptions, and pieces of an answer, that say that a run ended by its limit.
+        returns_at_limit: Whether a run gives an answer at its limit, so that no exception tells of it.
+        says_limit: Whether that answer holds a text of the library that says so.
     """
 
     path: str
@@ -65,6 +68,9 @@ class AgentLoop:
     flow: tuple[int, ...] = ()
     can_raise: bool = True
     limit: str = ""
+    is_told_by: tuple[str, ...] = ()
+    returns_at_limit: bool = False
+    says_limit: bool = False
 
     @property
     def good(self) -> tuple[str, ...]:
@@ -75,6 +81,8 @@ class AgentLoop:
     def bad(self) -> tuple[str, ...]:
         """Ways in which a run should not end, sorted, `error` last; those that nothing is known of are left out."""
         found = {e.how for e in self.exits if not e.is_good}
+        has_error = self.can_raise and bool(self.is_told_by)
+        found |= {"limit"} if self.limit and (self.returns_at_limit or has_error) else set()
         found |= {self.default} if self.default and self.default not in self.good and self.default != "done" else set()
         return (*sorted(found - {ERROR}), *((ERROR,) if ERROR in found or self.can_raise else ()))
 

@@ -10,6 +10,7 @@ from gapwatch.design.agents.exit_causes import of_words, status_of
 from gapwatch.design.agents.told_errors import caught_names
 from gapwatch.design.patterns.code_walk import arguments_of, names_in, own_expressions, text_of, walk
 from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.libraries import RunLimits
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -42,19 +43,35 @@ def library_runs(subjects: Iterable[Subject]) -> Iterator[AgentLoop]:
             capability = subject.reach(call).capability
             if capability != "llm_chat" and not (capability == "framework" and _RUNS.search(last_name(call))):
                 continue
-            limits, errors = subject.sites.catalog.run_limits([subject.reach(call).dotted])
-            limit = _limit(subject, call, frozenset(limits)) if limits else ""
-            exits = tuple(_caught(subject, frozenset(errors), call_line(call)))
+            limits = subject.sites.catalog.run_limits([subject.reach(call).dotted])
+            limit = _limit(subject, call, frozenset(limits.arguments)) if limits.arguments else ""
+            exits = tuple(_caught(subject, frozenset(limits.errors), call_line(call)))
+            if not limit and limits.texts:
+                limit = f"the limit of {limits.returns[0]}"
             if limit or exits:
-                yield _run(subject, call_line(call), limit or exits[0].why, exits)
+                yield _run(subject, call_line(call), limit or exits[0].why, exits, limits)
                 break
 
 
-def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...]) -> AgentLoop:
+def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...], limits: RunLimits) -> AgentLoop:
     path = subject.program.path(subject.info)
     exits = tuple(sorted({*exits, *_told(subject, line)}))
     can_raise = not any(_takes_all(s) for s in _around(subject, line))
-    return AgentLoop(path, line, subject.symbol, line, "library", line, "done", exits, (), (), can_raise, limit)
+    return AgentLoop(
+        path,
+        line,
+        subject.symbol,
+        line,
+        "library",
+        line,
+        "done",
+        exits,
+        can_raise=can_raise,
+        limit=limit,
+        is_told_by=(*limits.errors, *limits.texts),
+        returns_at_limit=bool(limits.returns),
+        says_limit=bool(limits.texts),
+    )
 
 
 def _limit(subject: Subject, run: Expr, names: frozenset[str]) -> str:
@@ -90,7 +107,8 @@ def _made(subject: Subject, run: Expr) -> Iterator[Expr]:
         for s in statements(holder.ir.body):
             if s[0] == "assign" and (value := value_of(s)) is not None:
                 given.update((text_of(target), value) for target in targets_of(s))
-    wanted = {name for e in (callee_of(run), *arguments_of(run)[:1]) for name in names_in(e)}
+    given_to = (callee_of(run), *arguments_of(run)[:1], *(value for _, value in keywords_of(run)))
+    wanted = {name for e in given_to for name in names_in(e)}
     wanted |= {name.rpartition(".")[0] for name in wanted}
     known: set[str] = set()
     for _ in range(_MOST_NAMES):

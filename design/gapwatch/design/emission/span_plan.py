@@ -330,7 +330,11 @@ class _Planner:
         for loop in self.component.loops:
             mine = [e for e in loop.exits if e.path == self.point.place.path]
             if loop.kind != "graph" and loop.symbol == self.point.symbol:
+                if loop.returns_at_limit and not loop.says_limit:
+                    return "the library gives an answer at its limit and does not say so in it"
                 self.made.start |= {"agent_exit": None, "agent_end": loop.default}
+                if loop.is_told_by:
+                    self.made.start["agent_limit"] = "\n".join(loop.is_told_by)
             elif loop.kind == "graph" and any(e.symbol == self.point.symbol for e in mine):
                 self.made.start["agent_exit"] = None
                 mine = [e for e in mine if e.symbol == self.point.symbol]

@@ -222,9 +222,11 @@ class _Open:
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
         notes.pop(_NOTES, None)
-        end = notes.pop("agent_end", None)
+        end, told_by = notes.pop("agent_end", None), notes.pop("agent_limit", "")
         if end is not None and notes["agent_exit"] is None:
-            notes["agent_exit"] = "error" if isinstance(error, Exception) else end
+            how = "error" if isinstance(error, Exception) else end
+            told = (_text(result) or "") if error is None and told_by else type(error).__name__
+            notes["agent_exit"] = "limit" if any(text in told for text in told_by.split("\n") if text) else how
         for key, value in _reply(result).items():
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":

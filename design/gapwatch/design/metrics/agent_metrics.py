@@ -75,7 +75,7 @@ def _is_told_already(loop: AgentLoop, component: ComponentDraft) -> bool:
     lines |= {(r.path, arm.line) for r in component.routes for arm in r.answers[1:]}
     bad = [e for e in loop.exits if not e.is_good]
     is_seen = not loop.can_raise or loop.kind == "library"  # The status of the span tells of exceptions.
-    return bool(bad) and is_seen and all((e.path, e.line) in lines for e in bad)
+    return bool(bad) and is_seen and not loop.returns_at_limit and all((e.path, e.line) in lines for e in bad)
 
 
 def _ends_by_calls_alone(loop: AgentLoop) -> bool:
@@ -103,9 +103,16 @@ def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: Me
     )
     for loop in loops:
         because = "; ".join(f"{e.how}: {e.why} (line {e.line})" for e in loop.exits if not e.is_good)
+        if loop.returns_at_limit:
+            texts = [text for text in loop.is_told_by if " " in text]
+            because = f"limit: an answer in its place at {loop.limit}{_told_in(texts)}"
         if because:
             made.evidence = [*made.evidence, f"{loop.path}:{loop.line} ends: {because}"][:8]
     return made
+
+
+def _told_in(texts: list[str]) -> str:
+    return f", which holds {' or '.join(map(repr, texts))}" if texts else ""
 
 
 def _steps(loops: list[AgentLoop], hits: list[PatternHit], make: MetricMaker) -> MetricDesign:

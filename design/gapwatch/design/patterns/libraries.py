@@ -126,7 +126,24 @@ _ON_ANSWERS = frozenset(
 
 
 #: Keys of an entry beside its prefixes and capabilities, in the order of the fields.
-_OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors", "prompt_files")
+_OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors", "returns_at_limit", "limit_texts", "prompt_files")
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """How runs of the agents of a library are limited.
+
+    Attributes:
+        arguments: Names of the arguments that limit a run.
+        errors: Names of the exceptions that say that a run exceeded a limit.
+        returns: Makers among the names of a call whose agents give an answer at their limit.
+        texts: What such an answer holds.
+    """
+
+    arguments: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    returns: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,6 +154,8 @@ class _Entry:
     fallback: tuple[str, ...]
     run_limits: tuple[str, ...]
     limit_errors: tuple[str, ...]
+    returns_at_limit: tuple[str, ...]
+    limit_texts: tuple[str, ...]
     prompt_files: tuple[str, ...]
 
 
@@ -203,14 +222,21 @@ class LibraryCatalog:
         """
         return tuple(dict.fromkeys(name for entry in self._entries(names) for name in entry.fallback))
 
-    def run_limits(self, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of arguments that limit a run of an agent, and of the exceptions that tell that one did.
+    def run_limits(self, names: list[str]) -> RunLimits:
+        """Return how runs of the agents of libraries are limited.
 
         Args:
             names: Dotted names that a call may reach; those of one library are enough.
         """
         found = list(self._entries(names))
-        return tuple(n for e in found for n in e.run_limits), tuple(n for e in found for n in e.limit_errors)
+        made = {part for dotted in names for part in dotted.split(".")}
+        returns = tuple(n for e in found for n in e.returns_at_limit if n in made)
+        return RunLimits(
+            tuple(n for e in found for n in e.run_limits),
+            tuple(n for e in found for n in e.limit_errors),
+            returns,
+            tuple(n for e in found for n in e.limit_texts) if returns else (),
+        )
 
     def prompt_files(self, names: list[str]) -> tuple[str, ...]:
         """Return the names of files beside the code that a call of a library takes its prompt from by itself.

@@ -10,7 +10,7 @@ from typing import Any
 from opentelemetry import context as contexts
 from opentelemetry.context import Context
 
-from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
 
 #: The innermost watched call, in OpenTelemetry's context.
 CALL = contexts.create_key("gapwatch-call")
@@ -109,9 +109,11 @@ class WatchedCall(RunningCall):
             is_stream: Whether it gave its result in chunks.
         """
         notes = self.notes
-        end = notes.pop("agent_end", None)
+        end, told_by = notes.pop("agent_end", None), notes.pop("agent_limit", "")
         if end is not None and notes["agent_exit"] is None:
-            notes["agent_exit"] = "error" if isinstance(error, Exception) else end
+            how = "error" if isinstance(error, Exception) else end
+            said = text_of_value(result) if error is None and told_by else type(error).__name__
+            notes["agent_exit"] = "limit" if any(text in said for text in told_by.split("\n") if text) else how
         if notes.get("request_outcome") == "answered":
             status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
             is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))

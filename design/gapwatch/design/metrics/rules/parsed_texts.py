@@ -73,13 +73,14 @@ _HISTORY = re.compile(r"(^|_)(messages|msgs|history|conversation)$", re.I)
 _MAKES_TEXT = frozenset({"dumps", "model_dump_json", "to_json", "json"})
 
 
-def why_foreign(code: ClaimedCode, symbol: str, line: int) -> str | None:
+def why_foreign(code: ClaimedCode, symbol: str, line: int, is_of_model: bool = True) -> str | None:
     """Return why the text that is parsed at a line is not the answer of a model; None where it may be.
 
     Args:
         code: The functions.
         symbol: The function that parses.
         line: Line of the call.
+        is_of_model: Whether the component asks a model.
     """
     subject = code.subject(code.worker(symbol))
     if subject is None:
@@ -89,6 +90,8 @@ def why_foreign(code: ClaimedCode, symbol: str, line: int) -> str | None:
     texts = [positional_of(c)[0] if positional_of(c) else arguments_of(c)[0] for c in parses]
     if texts and all(_is_of_history(subject, e) for e in texts):
         return "it is part of a message that was sent before"
+    if not is_of_model and any(_is_handed_on(subject, c, e) for c, e in zip(parses, texts, strict=True)):
+        return "it is handed on as it is where it cannot be parsed: a text of another form is the normal course"
     reasons = [_why(code, subject, e, 0) for e in texts]
     if any(last_name(c) in _ASKS for c in parses):
         return None  # The chain asks the model and parses what it says.
@@ -98,6 +101,15 @@ def why_foreign(code: ClaimedCode, symbol: str, line: int) -> str | None:
         return None
     is_named = any(_NAMED.search(n) for e in texts for n in names_in(e))
     return None if is_named else "no model and no service outside is seen to write it"
+
+
+def _is_handed_on(subject: Subject, parse: Expr, text: Expr) -> bool:
+    """Return whether a handler of a parse does nothing but return the text itself."""
+    return any(
+        parse in calls_in(body_of(s)) and any(tuple(map(value_of, handler_body(h))) == (text,) for h in handlers_of(s))
+        for s in subject.statements
+        if s[0] == "try"
+    )
 
 
 def _is_of_parser(subject: Subject) -> bool:

@@ -321,7 +321,7 @@ def _read_in_several_ways(metric: MetricDesign, place: CodePlace, symbol: str, v
 def _foreign_text(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") != "attributes.parsed_text":
         return None
-    return why_foreign(view.code, symbol, place.line)
+    return why_foreign(view.code, symbol, place.line, metric.is_of_model)
 
 
 #: Calls that store what they are given, or raise.
