@@ -107,8 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(1.5)
         asked = json.loads(body) if body.startswith(("{", "[")) else {}
         made = make(asked, fault, self.server.phases[-1])
-        if made is not None and asked.get("stream") and end in ("completions", "messages"):
-            (self._stream if end == "completions" else self._stream_message)(asked, made)
+        stream = {
+            "completions": self._stream, "messages": self._stream_message, "responses": self._stream_response,
+        }.get(end)  # fmt: skip
+        if made is not None and asked.get("stream") and stream is not None:
+            stream(asked, made)
         else:
             self._send(made, 202 if made is None else 200)
 
@@ -168,6 +171,35 @@ class _Handler(BaseHTTPRequestHandler):
             self._event(event)
         self.close_connection = True
 
+    def _stream_response(self, asked: dict[str, Any], whole: dict[str, Any]) -> None:
+        """Send a reply in the events of OpenAI's API of responses: the whole response comes first and last."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        begun = {**whole, "output": [], "status": "in_progress", "usage": None}
+        events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
+        for index, item in enumerate(whole["output"]):
+            place = {"item_id": item["id"], "output_index": index}
+            empty = {**item, "content": []} if item["type"] == "message" else {**item, "arguments": ""}
+            events.append({"type": "response.output_item.added", "output_index": index, "item": empty})
+            for part in item.get("content", ()):
+                place |= {"content_index": 0}
+                text = part["text"]
+                events.append({"type": "response.content_part.added", "part": {**part, "text": ""}, **place})
+                parts = [text[i : i + 20] for i in range(0, len(text), 20)]
+                events += [{"type": "response.output_text.delta", "delta": p, "logprobs": [], **place} for p in parts]
+                events.append({"type": "response.output_text.done", "text": text, "logprobs": [], **place})
+            if item["type"] == "function_call":
+                given = item["arguments"]
+                events.append({"type": "response.function_call_arguments.delta", "delta": given, **place})
+            events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+        events.append({"type": f"response.{whole['status']}", "response": whole})
+        for number, event in enumerate(events):
+            self.wfile.write(f"event: {event['type']}\n".encode())
+            self._event({**event, "sequence_number": number})
+        self.close_connection = True
+
     def _event(self, value: dict[str, Any]) -> None:
         self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
 
@@ -183,6 +215,11 @@ _STATUSES = {
 
 
 def _chat(asked: dict[str, Any], fault: str, phase: Phase) -> dict[str, Any]:
+    if "prompt" in asked:  # the API before the one of chats
+        choice = {"index": 0, "text": phase.answer, "finish_reason": "stop", "logprobs": None}
+        usage = {"prompt_tokens": 120, "completion_tokens": 30, "total_tokens": 150}
+        head = {"id": "cmpl", "object": "text_completion", "created": 1, "model": asked["model"]}
+        return {**head, "choices": [choice], "usage": usage}
     message: dict[str, Any] = {"role": "assistant", "content": phase.answer}
     wanted = asked.get("response_format") or {}
     call = _next_tool(asked, phase)

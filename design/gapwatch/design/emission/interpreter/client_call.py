@@ -7,7 +7,14 @@ from typing import Any
 
 from opentelemetry import context as contexts
 
-from gapwatch.design.emission.interpreter.model_replies import chunk_reply, client_reply, count_results, reply_text
+from gapwatch.design.emission.interpreter.model_replies import (
+    chunk_reply,
+    client_reply,
+    count_results,
+    member,
+    parsed_body,
+    reply_text,
+)
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS
 from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall
 
@@ -21,7 +28,7 @@ class ClientCall(RunningCall):
 
     Attributes:
         call: The watched call around it.
-        kind: llm or retrieval.
+        kind: llm, retrieval, body or chunk.
         parts: What the chunks of a streamed reply say.
         texts: Their texts.
     """
@@ -47,15 +54,23 @@ class ClientCall(RunningCall):
         """
         self.leave()
         call, notes = self.call, self.call.notes
-        call.is_failing = isinstance(error, Exception)
+        call.is_failing = isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)
         if self.kind == "retrieval":
             if (count := count_results(result)) is not None and "retrieved_count" in notes:
                 known = notes["retrieved_count"]
                 notes["retrieved_count"] = count + (known if isinstance(known, int) else 0)
             return
-        found, text = client_reply(result), reply_text(result)
-        if self.parts:
-            found, text = self.parts | found, text or "".join(self.texts)
+        if self.kind == "chunk":
+            self.parts, text = chunk_reply(result), reply_text(result)
+            found, result = self.parts, None
+            text = (call.reply or "") + text if text else None
+        else:
+            result = parsed_body(result)
+            found, text = client_reply(result), reply_text(result)
+            if self.parts:
+                found, text = self.parts | found, text or "".join(self.texts)
+            elif text is None and "finish_reason" not in found:
+                return  # Embeddings, pictures, files: clients have functions for all that they ask.
         for name, value in found.items():
             if name.endswith("_tokens") or name == "cost_usd":
                 notes[name] = notes.get(name, 0) + value
@@ -65,16 +80,21 @@ class ClientCall(RunningCall):
             call.reply = text
 
 
-def begin_client(kind: str) -> ClientCall | None:
+def begin_client(kind: str, source: Any = None) -> ClientCall | None:
     """Begin a client's call; return None where one is under way already, or no watched call is around it.
 
     Args:
-        kind: llm or retrieval.
+        kind: Kind of the call.
+        source: Object whose method is called; a body that it has read already, and gave, is none a second time.
     """
     before = contexts.get_current()
     call = contexts.get_value(CALL, before)
     if contexts.get_value(_CLIENT, before) or not isinstance(call, WatchedCall):
         return None
+    if kind == "body" and member(member(source, "http_response"), "_content") is not None:
+        return None
+    if kind == "chunk" and call.source != id(source):
+        call.source, call.reply = id(source), None
     made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
     contexts.attach(made.context)
     return made

@@ -33,7 +33,7 @@ _PARSERS = frozenset(
 _KEPT = "_gapwatch_context"
 #: References to the frame of a generator that is gone: the entry of it, a variable, and an argument.
 _HOLDERS = 3
-_CLIENTS = ("llm", "retrieval")
+_CLIENTS = ("llm", "retrieval", "body", "chunk")
 #: Something that ends with a frame, and whose context is the current one while the frame runs.
 Running = WatchedCall | ClientCall | WaitingRoot
 
@@ -119,7 +119,7 @@ class CodeEvents:
         if what == "span":
             self._begin_span(target, frame)
         elif what in _CLIENTS:
-            if (client := begin_client(what)) is not None:
+            if (client := begin_client(what, frame.f_locals.get("self"))) is not None:
                 self._calls[key] = client
         elif what == "entry":
             if (entry := begin_entry(frame.f_locals, self._writer.own_tracer())) is not None:

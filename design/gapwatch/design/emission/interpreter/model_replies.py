@@ -11,6 +11,8 @@ from typing import Any
 
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+#: Bytes of a body that is read a second time, here.
+_MOST_BYTES = 4_000_000
 #: Why OpenAI's API of responses left one incomplete, in the words of its API of chats.
 _INCOMPLETE = {"max_output_tokens": "length"}
 
@@ -67,6 +69,19 @@ def chunk_reply(value: Any) -> dict[str, Any]:
     return found
 
 
+def parsed_body(value: Any) -> Any:
+    """Return the JSON of an HTTP response that has been read whole; other values as they are.
+
+    Args:
+        value: Result of a client: a response, an object that holds one as `http_response`, or its body.
+    """
+    body = value if isinstance(value, bytes) else member(member(value, "http_response"), "_content")
+    if isinstance(body, bytes) and len(body) <= _MOST_BYTES:
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(body)
+    return value
+
+
 def reply_text(value: Any) -> str | None:
     """Return the text of a reply or of a chunk; where the model calls tools instead, JSON of their names and arguments.
 
@@ -80,7 +95,7 @@ def reply_text(value: Any) -> str | None:
     choices = member(value, "choices")
     if isinstance(choices, list):
         message = _first(choices[0], ("message", "delta")) if choices else None
-        return _said(message) or ""
+        return _said(message) or (_text(member(choices[0], "text")) if choices else None) or ""
     if (output := member(value, "output")) is not None and isinstance(output, list):  # OpenAI's responses
         return _said({"content": [p for item in output for p in _parts(item)], "tool_calls": _functions(output)}) or ""
     candidates = member(value, "candidates")

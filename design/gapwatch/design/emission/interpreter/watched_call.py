@@ -60,6 +60,7 @@ class WatchedCall(RunningCall):
         failed, repeats: Attempts that failed, and those that a library announced to repeat.
         is_failing: Whether the last attempt, or the last call of a client, failed.
         reply: Text of the last reply of a model; None without one.
+        source: Id of the stream that gives that reply; 0 for a whole one.
     """
 
     plan: dict[str, Any]
@@ -76,6 +77,7 @@ class WatchedCall(RunningCall):
     repeats: int = 0
     is_failing: bool = False
     reply: str | None = None
+    source: int = 0
 
     def chunk(self, value: Any) -> None:
         """Note what a generator gives."""
