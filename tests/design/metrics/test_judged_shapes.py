@@ -23,11 +23,6 @@ ALL = SHAPES | LIBRARY_SHAPES
 #: Shapes whose judges are not found yet.
 _OPEN = {
     "prompts of a YAML file by name",
-    "a field of a settings class",
-    "a chain of retrieval",
-    "a chain of a conversation",
-    "a chat engine that streams",
-    "Azure OpenAI on your data",
     "a pipeline of nodes",
 }
 

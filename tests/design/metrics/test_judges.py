@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gapwatch.design.metrics.judge_drafts import demand_of
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.prompt_demands import demand_of
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
 from tests.design.source_tree import write_tree
@@ -270,3 +270,70 @@ def test_messages_of_a_state_are_no_evidence(tmp_path: Path) -> None:
     )
 
     assert [m for m in _judges(made) if m.concern == "groundedness"] == []
+
+
+@pytest.mark.parametrize(
+    ("told", "is_judged"),
+    [
+        ("You are an AI assistant that helps people find information.", False),
+        ("You are an AI assistant. You are friendly, curious and good at numbers.", False),
+        ("You are an AI assistant that answers only in French.", True),
+        ("You are an AI assistant. Sum the conversation up for the user.", True),
+    ],
+)
+def test_who_a_model_is_sets_no_task(told: str, is_judged: bool, tmp_path: Path) -> None:
+    code = _HEAD.replace(_TASK, told) + _DIRECT.replace("GIVEN", "said.choices[0].message.content")
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": code})))
+
+    assert bool(_judges(made)) == is_judged
+
+
+@pytest.mark.parametrize(
+    ("given", "is_judged"),
+    [
+        ("{'query': query, 'found': found.json()}", True),
+        ("f'{query}: {found.json()}'", False),
+        ("f'{query}: {text}'", True),
+    ],
+)
+def test_what_a_server_said_of_a_reply_is_no_reply(given: str, is_judged: bool, tmp_path: Path) -> None:
+    code = f"""\
+import requests
+
+
+@app.post("/sum")
+def sum_up(text: str):
+    query = ask(TASK, text)
+    try:
+        found = requests.get("http://prometheus/api", params={{"query": query}})
+    except requests.RequestException as error:
+        told = f"{{query}}: {{error}}"
+        print(told)
+        return told
+    told = {given}
+    return told
+"""
+    assert any("sum_up" in m.symbols[0] for m in _judges(_design(tmp_path, code))) == is_judged
+
+
+def test_a_text_for_each_tool_sets_no_task(tmp_path: Path) -> None:
+    code = """\
+def described(tools: list):
+    out = []
+    for tool in tools:
+        out.append(f"{tool.name}: Call this tool to work with the API of {tool.name}. Always give its arguments.")
+    return "\\n".join(out)
+
+
+def told_of(rules: list):
+    return TASK + "".join(rules)
+
+
+@app.post("/sum")
+def sum_up(text: str, tools: list):
+    said = ask(told_of(tools) + described(tools), text)
+    return {"said": said}
+"""
+    made = _design(tmp_path, code)
+
+    assert {p.text for found in made.prompts.values() for p in found if p.symbol == "app.sum_up"} == {_TASK}

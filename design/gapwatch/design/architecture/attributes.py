@@ -1,15 +1,35 @@
-"""Finds what the classes of a repository assign to their attributes, in their bodies and their methods."""
+"""Finds what the classes of a repository assign to their attributes, and of which class the objects of settings are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
 
+from gapwatch.design.architecture.constants import Constants
+from gapwatch.design.architecture.text_shapes import text_and_fields
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_walk import keyword, text_of
+from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.source.ir import Expr, call_line, is_member, line_of, member_of, owner_of, targets_of, value_of
-from gapwatch.design.source.program import Program
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    callee_of,
+    constant_of,
+    is_call,
+    is_member,
+    is_name,
+    is_text,
+    keywords_of,
+    line_of,
+    member_of,
+    name_of,
+    owner_of,
+    pairs_in,
+    positional_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import Program, last_name
 
 #: Most assignments of one attribute.
 _MOST = 6
@@ -83,3 +103,134 @@ class AssignedAttributes:
             if info.owner >= 0:
                 out.setdefault(info.owner, []).append(info.number)
         return out
+
+
+#: Methods and functions that give the fields of an object as a dictionary.
+_AS_DICTIONARY = frozenset({"model_dump", "dict", "asdict", "to_dict"})
+#: Most names, members and calls in a row through which an object is followed to its class.
+_MAX_STEPS = 6
+
+
+class HeldObjects:
+    """Fields of the objects that names hold, such as settings: `settings.prompts.rules`.
+
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+        constants: Assignments of modules and classes.
+        attributes: What classes assign to their attributes.
+    """
+
+    def __init__(
+        self, program: Program, sites: CallSites, constants: Constants, attributes: AssignedAttributes
+    ) -> None:
+        self._program = program
+        self._sites = sites
+        self._constants = constants
+        self._attributes = attributes
+        self._known: dict[tuple[int, str], frozenset[int]] = {}
+
+    def field(self, owner: Expr, name: str, subject: Subject) -> list[tuple[Subject, Expr, int]]:
+        """Return what the class of an object gives a field: (code that gives it, value, line).
+
+        Args:
+            owner: The object.
+            name: Name of the field.
+            subject: Function that has the object.
+        """
+        numbers = sorted(self.classes_of(owner, subject))
+        return [found for number in numbers for found in self._attributes.of(number, name)]
+
+    def entries(self, e: Expr, subject: Subject) -> Iterator[tuple[tuple[str, ...], Subject, Expr, int]]:
+        """Yield the texts of an object's fields, and of dictionaries in them, by their keys in lower case."""
+        for number in sorted(self.classes_of(e, subject)):
+            cls = self._program.classes[number]
+            names = {text_of(target) for s in cls.ir.body if s[0] == "assign" for target in targets_of(s)}
+            for name in sorted(names):
+                for holder, value, line in self._attributes.of(number, name):
+                    yield from (((name.lower(), *keys), holder, text, line) for keys, text in _texts(value))
+
+    def classes_of(self, e: Expr, subject: Subject, depth: int = 0) -> frozenset[int]:
+        """Return the numbers of the classes of which an expression can hold an object."""
+        key = subject.info.number, text_of(e)
+        if key in self._known or depth > _MAX_STEPS:
+            return self._known.get(key, frozenset())
+        self._known[key] = frozenset()  # of a name that is given itself
+        self._known[key] = found = frozenset(self._classes(e, subject, depth))
+        return found
+
+    def _classes(self, e: Expr, subject: Subject, depth: int) -> Iterator[int]:
+        if is_call(e):
+            name = last_name(e)
+            made = self._named(callee_of(e), subject)
+            if made is not None:
+                yield made
+                return
+            for edge in subject.inside(e):
+                if (builder := subject.other(edge.dst)) is not None:
+                    for given in builder.returned:
+                        yield from self.classes_of(given, builder, depth + 1)
+            inner = [owner_of(callee_of(e))] if name in _AS_DICTIONARY and is_member(callee_of(e)) else arguments_of(e)
+            for argument in inner:
+                yield from self.classes_of(argument, subject, depth + 1)
+        elif is_name(e):
+            yield from self._of_name(e, subject, depth)
+        elif is_member(e):
+            found = self._constants.find(e, subject.info.module, subject.info.owner)
+            if found is not None and (holder := self._body(found[1].path)) is not None:
+                yield from self.classes_of(found[0], holder, depth + 1)
+            is_own = owner_of(e) in (("n", "self"), ("n", "cls")) and subject.info.owner >= 0
+            owners = {subject.info.owner} if is_own else self.classes_of(owner_of(e), subject, depth + 1)
+            for owner in sorted(owners):
+                for holder, value, _ in self._attributes.of(owner, member_of(e)):
+                    yield from self.classes_of(value, holder, depth + 1)
+
+    def _of_name(self, e: Expr, subject: Subject, depth: int) -> Iterator[int]:
+        if (number := self._named(e, subject)) is not None:
+            yield number
+            return
+        for p in subject.ir.params:
+            if p.name == name_of(e):
+                for given in filter(None, (p.annotation, p.default)):
+                    yield from self.classes_of(given, subject, depth + 1)
+        for s in subject.statements:
+            if s[0] == "assign" and e in targets_of(s) and (value := value_of(s)) is not None:
+                yield from self.classes_of(value, subject, depth + 1)
+        found = self._constants.find(e, subject.info.module)
+        if found is not None and (holder := self._body(found[1].path)) is not None:
+            yield from self.classes_of(found[0], holder, depth + 1)
+
+    def _named(self, e: Expr, subject: Subject) -> int | None:
+        """Return the number of the class of the repository that a name or `module.Name` is."""
+        if not is_name(e):
+            return None
+        source = self._constants.imports(subject.info.module).get(name_of(e))
+        module, called = source if source is not None else (subject.info.module, name_of(e))
+        ir = self._program.irs[module]
+        for cls in ir.classes if ir is not None else ():
+            if cls.qual == called:
+                return self._program.first_class[module] + cls.index
+        return None
+
+    def _body(self, path: str) -> Subject | None:
+        number = self._bodies.get(path)
+        return Subject(self._program, self._sites, self._program.functions[number]) if number is not None else None
+
+    @cached_property
+    def _bodies(self) -> dict[str, int]:
+        modules = self._program.index.modules
+        return {m.path: body for m in modules if (body := self._program.bodies[m.index]) >= 0}
+
+
+def _texts(e: Expr) -> Iterator[tuple[tuple[str, ...], Expr]]:
+    """Yield the texts of a value, and of the dictionaries in it, by their keys in lower case."""
+    if text_and_fields(e) is not None:
+        yield (), e
+    elif e[0] == "d":
+        for key, value in pairs_in(e):
+            if key is not None and is_text(key):
+                yield from (((str(constant_of(key)).lower(), *keys), text) for keys, text in _texts(value))
+    elif is_call(e):
+        # A field of pydantic: `Field(default="...")`, `Field(default_factory=lambda: {...})`.
+        for argument in (*positional_of(e)[:1], *(v for n, v in keywords_of(e) if n == "default")):
+            yield from _texts(argument)

@@ -7,11 +7,30 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
-from gapwatch.design.architecture.prompt_flow import bindings_of, given_by_callers
-from gapwatch.design.patterns.code_walk import arguments_of, children, target_names, text_of, walk
+from gapwatch.design.architecture.prompt_flow import bindings_of, flowing_into, given_by_callers, said_to_model
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    children,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Expr, Stmt, call_line, is_call, is_text, targets_of, value_of
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    call_line,
+    is_call,
+    is_text,
+    keywords_of,
+    line_of,
+    pairs_in,
+    targets_of,
+    value_of,
+)
 from gapwatch.design.source.program import last_name
 
 #: Most calls up that an argument is followed.
@@ -23,6 +42,10 @@ _MAX_STEPS = 5
 _MODELS = frozenset({"llm_chat"})
 #: Capabilities that find what an answer can rest on, whatever it is called.
 SEARCHED = frozenset({"retrieval", "rerank", "web_search"})
+#: Options of a model call by which its provider searches itself, and types of tools that do: Azure OpenAI on your data,
+#: file search of OpenAI, search of Google and Anthropic, knowledge bases of Bedrock.
+_PROVIDED = frozenset({"data_sources", "dataSources", "google_search", "knowledgeBaseConfiguration"})
+_PROVIDED_TOOL = re.compile(r"^(file_search|web_search(_preview)?(_\d+)?)$")
 
 
 def evidence_of(
@@ -242,25 +265,61 @@ def _is_found(code: ClaimedCode, subject: Subject, e: Expr, found: set[str], wan
     return False
 
 
-def evidence_beside(code: ClaimedCode, symbol: str, given: list[Expr]) -> dict[str, list[CodePlace]]:
+def evidence_beside(code: ClaimedCode, symbol: str, lines: set[int]) -> dict[str, list[CodePlace]]:
     """Return what was found by a search and is sent to a model beside its prompt, by the name that holds it.
 
     Args:
         code: The functions.
         symbol: The function that asks.
-        given: The expressions that flow into its call.
+        lines: Lines of its call.
     """
     subject = code.subject(symbol)
     out: dict[str, list[CodePlace]] = {}
     if subject is None:
         return out
     path = subject.program.path(subject.info)
-    names = {name for e in given for name, _ in _read(e)}
+    names = {name for _, e in said_to_model(subject, lines) for name, _ in _read(e)}
     for s in subject.statements:
         for name, value in bindings_of(s):
-            if name in names and (lines := fetching_lines(code, subject, value, SEARCHED)):
-                out.setdefault(name, []).extend(CodePlace(path, line) for line in lines)
+            if name in names and (found := fetching_lines(code, subject, value, SEARCHED)):
+                out.setdefault(name, []).extend(CodePlace(path, line) for line in found)
     for name in sorted(names & {p.name for p in subject.ir.params}):
         if OF_STATE.search(name.lower()) and (places := evidence_of(code, symbol, name, SEARCHED)):
             out.setdefault(name, []).extend(places)
-    return out
+    return out or _by_provider(subject, lines)
+
+
+def _by_provider(subject: Subject, lines: set[int]) -> dict[str, list[CodePlace]]:
+    """Return the lines that have the provider of a model search for it, in its call or in what makes its arguments."""
+    given = [e for call in subject.calls if call_line(call) in lines for e in arguments_of(call)]
+    flowing = [(s, e) for s, e in flowing_into(subject, given) if s is not None]
+    makers = {edge.dst for _, e in flowing for call in walk(e) if is_call(call) for edge in subject.inside(call)}
+    statements = [s for s in subject.statements if any(call_line(c) in lines for c in _calls_of(s))]
+    out = [(subject, s) for s in (*statements, *(s for s, _ in flowing))]
+    out += [(maker, s) for symbol in sorted(makers) if (maker := subject.other(symbol)) for s in maker.statements]
+    named = {n for _, s in out for e in own_expressions(s) for n in names_in(e) if n.isupper()}
+    body = Subject(
+        subject.program, subject.sites, subject.program.functions[subject.program.bodies[subject.info.module]]
+    )
+    out += [(body, s) for s in body.statements if any(name in named for name, _ in bindings_of(s))]
+    found = [CodePlace(o.program.path(o.info), line_of(s)) for o, s in out if searches_by_provider(s)]
+    return {"citations": list(dict.fromkeys(found))} if found else {}
+
+
+def _calls_of(s: Stmt) -> Iterator[Expr]:
+    return (e for own in own_expressions(s) for e in walk(own) if is_call(e))
+
+
+def searches_by_provider(s: Stmt) -> bool:
+    """Return whether a statement writes that the provider of a model searches for it, in data or on the web."""
+    for e in own_expressions(s):
+        for inner in walk(e):
+            if is_call(inner) and any(name in _PROVIDED for name, _ in keywords_of(inner)):
+                return True
+            if inner[0] == "d":
+                for key, value in pairs_in(inner):
+                    if key is not None and is_text(key):
+                        is_tool = key[1] == "type" and is_text(value) and _PROVIDED_TOOL.search(value[1])
+                        if key[1] in _PROVIDED or is_tool:
+                            return True
+    return False

@@ -26,12 +26,13 @@ from gapwatch.design.source.ir import (
     constant_of,
     docstring,
     is_call,
+    is_name,
     is_text,
     line_of,
     targets_of,
     value_of,
 )
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.program import last_name, statements
 
 #: Keyword arguments by which frameworks take a prompt for later calls.
 _CARRYING = frozenset(
@@ -85,10 +86,11 @@ def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None,
     out: list[tuple[Stmt | None, Expr]] = [(None, e) for e in given]
     names = {name for e in given for name in _roots(e)}
     known: set[int] = set()
+    described = _of_tools(subject)
     for _ in range(4):
         before = len(known)
         for s in subject.statements if names else ():
-            if id(s) in known or not (bound := list(bindings_of(s))):
+            if id(s) in known or id(s) in described or not (bound := list(bindings_of(s))):
                 continue
             values = [value for name, value in bound if name in names]
             if values:
@@ -98,6 +100,16 @@ def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None,
         if len(known) == before:
             break
     return out
+
+
+#: Names of lists of tools, which code goes through to describe each to a model.
+_TOOLS = re.compile(r"(^|[._])(tools|functions|plugins)$")
+
+
+def _of_tools(subject: Subject) -> set[int]:
+    """Return the statements, by identity, in loops over tools: what they write describes a tool and sets no task."""
+    loops = [s for s in subject.statements if s[0] == "for" and any(map(_TOOLS.search, names_in(s[3])))]
+    return {id(inner) for s in loops for inner in statements(s[4])}
 
 
 def given_whole(subject: Subject, given: Expr) -> list[tuple[Stmt, Expr]]:
@@ -234,3 +246,22 @@ def prompts_given(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tu
     for p in subject.ir.params if holds else ():
         if p.name == name and p.default is not None:
             yield subject, subject.ir.line, p.default
+
+
+def possible_texts(code: ClaimedCode, subject: Subject, key: Expr, given: frozenset[str]) -> frozenset[str]:
+    """Return the texts that a key can be, in lower case: a constant, or what callers pass; empty where it varies.
+
+    Args:
+        code: The functions.
+        subject: Function that reads the key.
+        key: The key.
+        given: Texts that the caller at hand passes: of those that callers pass, they count alone.
+    """
+    if is_text(key):
+        return frozenset({str(constant_of(key)).lower()})
+    if not is_name(key):
+        return frozenset()
+    values = [p.default for p in subject.ir.params if p.name == key[1] and p.default is not None]
+    values += [value for _, _, value in given_by_callers(code, subject, str(key[1]))]
+    texts = frozenset(str(constant_of(v)).lower() for v in values if is_text(v) and constant_of(v))
+    return texts & {g.lower() for g in given} or texts

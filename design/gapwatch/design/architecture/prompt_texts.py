@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gapwatch.design.architecture.attributes import AssignedAttributes
+from gapwatch.design.architecture.attributes import AssignedAttributes, HeldObjects
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.constants import Constants
-from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, given_by_callers, prompts_given
+from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, possible_texts, prompts_given
 from gapwatch.design.architecture.text_shapes import (
     MAKES_AGENT,
     MAKES_MODEL,
     NAMES_MODEL,
     TELLS_PEOPLE,
+    chosen,
     files_chosen,
-    fits_keys,
     gives_prompt,
     is_path,
     is_prompt,
+    paths_in,
     peeled,
     template_fields,
     text_and_fields,
@@ -46,12 +47,10 @@ from gapwatch.design.source.ir import (
     is_member,
     is_name,
     is_text,
-    keywords_of,
     line_of,
     member_of,
     name_of,
     owner_of,
-    positional_of,
     targets_of,
     value_of,
 )
@@ -104,6 +103,7 @@ class PromptTexts:
         self._below: dict[tuple[str, tuple[frozenset[str], ...], frozenset[str], bool], list[FileText]] = {}
         self._data: dict[tuple[str, str], list[str]] = {}
         self._attributes = AssignedAttributes(self._program, code.material.sites)
+        self._objects = HeldObjects(self._program, code.material.sites, self._constants, self._attributes)
 
     def note(
         self, e: Expr, subject: Subject, name: str, line: int, out: Found, given: frozenset[str] = frozenset()
@@ -138,9 +138,7 @@ class PromptTexts:
             current, is_part = pending.pop()
             if is_call(current) and last_name(current) in TELLS_PEOPLE:
                 continue
-            if self._files and (
-                self._note_entries(current, subject, out, given) or self._note_files(current, subject, out, given)
-            ):
+            if self._note_entries(current, subject, out, given) or self._note_files(current, subject, out, given):
                 continue
             self._note_text(current, name, place, subject, out, is_part)
             if depth < _MAX_DEPTH:
@@ -177,6 +175,10 @@ class PromptTexts:
         if is_member(e) and owner_of(e) in (("n", "self"), ("n", "cls")) and subject.info.owner >= 0:
             for holder, value, line in self._attributes.of(subject.info.owner, member_of(e)):
                 yield value, holder, member_of(e), line
+        elif is_member(e):
+            for holder, value, line in self._objects.field(owner_of(e), member_of(e), subject):
+                if value[0] != "d":
+                    yield value, holder, member_of(e), line
         elif is_name(e):
             for holder, line, value in prompts_given(self.code, subject, name_of(e)):
                 yield value, holder, name_of(e), line
@@ -248,7 +250,7 @@ class PromptTexts:
     def _note_files(self, e: Expr, subject: Subject, out: Found, given: frozenset[str]) -> bool:
         """Note the plain text files that a path names; return whether the expression is such a path."""
         near = subject.program.path(subject.info)
-        for written, is_stem in self._paths_in(e, subject):
+        for written, is_stem in paths_in(e, bool(is_call(e) and subject.inside(e))):
             found = [p for p in self._files.named(written, near, is_stem) if not self._files.is_keyed(p)]
             if "*" in written:
                 found = files_chosen(found, given)
@@ -263,18 +265,6 @@ class PromptTexts:
             place = CodePlace(text.path, text.line, text.end)
             out.setdefault(text.text, PromptText(name, text.text, template_fields(text.text), place))
 
-    def _paths_in(self, e: Expr, subject: Subject) -> list[tuple[str, bool]]:
-        """Return the paths that an expression writes, with `*` for what varies, and whether the ending is left out."""
-        written = written_path(e)
-        if written is not None:
-            return [(written, False)] if is_path(written) else []
-        if is_call(e) and not subject.inside(e):
-            loads = "prompt" in last_name(e).lower() or "template" in last_name(e).lower()
-            values = [v for n, v in keywords_of(e) if n and ("prompt" in n or "template" in n)]
-            values += positional_of(e)[:1] if loads else []
-            return [(path, True) for v in values if (path := written_path(v)) and not is_path(path)]
-        return []
-
     def _note_entries(self, e: Expr, subject: Subject, out: Found, given: frozenset[str]) -> bool:
         """Note the entries of a data file that keys lead to: `prompts["system"]`, `settings.review.system`."""
         keys: list[frozenset[str]] = []
@@ -282,7 +272,7 @@ class PromptTexts:
         steps: list[tuple[Expr, list[frozenset[str]]]] = []
         while len(keys) < _MAX_KEYS and (inner := peeled(root)) is not None:
             root, key = inner
-            keys = [self._possible(key, subject), *keys]
+            keys = [possible_texts(self.code, subject, key, given), *keys]
             steps.append((root, keys))
         # The longest chain of keys says most.
         for held, wanted in reversed(steps):
@@ -293,17 +283,21 @@ class PromptTexts:
                 for text in found:
                     self._note_file(text, max(wanted[-1], default=""), out)
                 return True
+            if self._note_fields(held, wanted, subject, out, given):
+                return True
         return False
 
-    def _possible(self, key: Expr, subject: Subject) -> frozenset[str]:
-        """Return the texts that a key can be: a constant, or what is given for a parameter; empty where it varies."""
-        if is_text(key):
-            return frozenset({str(constant_of(key)).lower()})
-        if not is_name(key):
-            return frozenset()
-        defaults = [p.default for p in subject.ir.params if p.name == key[1] and p.default is not None]
-        given = [value for _, _, value in given_by_callers(self.code, subject, str(key[1]))]
-        return frozenset(str(constant_of(v)).lower() for v in (*defaults, *given) if is_text(v) and constant_of(v))
+    def _note_fields(
+        self, held: Expr, wanted: list[frozenset[str]], subject: Subject, out: Found, given: frozenset[str]
+    ) -> bool:
+        """Note the texts of an object's fields, and of dictionaries in them: `settings.prompts["rag"]`."""
+        every = list(self._objects.entries(held, subject))
+        found = chosen([(keys, (holder, e, line)) for keys, holder, e, line in every], wanted, given, is_whole=True)
+        before = len(out)
+        for holder, e, line in found if len(found) <= _MOST else ():
+            place = CodePlace(holder.program.path(holder.info), line)
+            self._note_text(e, max(wanted[-1], default=""), place, holder, out, False)
+        return len(out) > before
 
     def _entries(
         self, path: str, keys: list[frozenset[str]], given: frozenset[str], is_whole: bool = False
@@ -313,7 +307,7 @@ class PromptTexts:
         if asked not in self._below:
             if path not in self._prompts:
                 self._prompts[path] = [(k, t) for k, t in self._files.entries(path).items() if is_prompt(t.text)]
-            out = [text for found, text in self._prompts[path] if fits_keys(found, keys, given, is_whole)]
+            out = chosen(self._prompts[path], keys, given, is_whole)
             self._below[asked] = out if len(out) <= _MOST else []
         return self._below[asked]
 

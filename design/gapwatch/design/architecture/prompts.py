@@ -83,9 +83,7 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
 
     def beside(symbol: str, line: int) -> dict[str, list[CodePlace]]:
         if (symbol, line) not in known_beside:
-            subject = code.subject(symbol)
-            given = [e for _, e in said_to_model(subject, calls[symbol][line])] if subject is not None else []
-            known_beside[symbol, line] = evidence_beside(code, symbol, given)
+            known_beside[symbol, line] = evidence_beside(code, symbol, calls[symbol][line])
         return known_beside[symbol, line]
 
     for symbol in sorted(calls):

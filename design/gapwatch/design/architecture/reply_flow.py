@@ -9,7 +9,7 @@ from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.architecture.evidence_flow import SEARCHED, is_found_by
 from gapwatch.design.architecture.prompt_flow import bindings_of
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, unwrapped, walk
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, names_in, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.model_calls import CALLS
 from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, operand_of, value_of
@@ -127,8 +127,7 @@ def _output_of(code: ClaimedCode, symbol: str) -> Output:
     replies = _Replies(code, subject, lines, lines)
     given = subject.returned
     # What a handler gives is the answer of a failure, unless it asks a model again.
-    handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
-    failed = [value_of(x) for h in handlers for x in statements(handler_body(h)) if x[0] == "return"]
+    failed = _failures_of(subject)
     carrying = [e for e in given if replies.holds(e) and (not any(e is f for f in failed) or replies.asks(e))]
     others = [e for e in given if e[0] != "k" and e not in carrying and not any(e is f for f in failed)]
     if carrying:
@@ -140,6 +139,23 @@ def _output_of(code: ClaimedCode, symbol: str) -> Output:
     if is_alone and not subject.ir.is_generator and all(_is_no_text(e) for e in given):
         return Output.KEPT
     return Output.NOTHING
+
+
+def _failures_of(subject: Subject) -> list[Expr | None]:
+    """Return what the handlers of a function return."""
+    handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
+    return [value_of(x) for h in handlers for x in statements(handler_body(h)) if x[0] == "return"]
+
+
+def _of_errors(subject: Subject) -> set[int]:
+    """Return the statements of handlers, by identity, that tell the error: `told = f"{query}: {error}"`."""
+    handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s) if h[2]]
+    return {
+        id(x)
+        for h in handlers
+        for x in statements(handler_body(h))
+        if x[0] == "assign" and (value := value_of(x)) is not None and h[2] in names_in(value)
+    }
 
 
 def _is_no_text(e: Expr) -> bool:
@@ -180,8 +196,12 @@ class _Replies:
         self._asking = asking
         self._depth = depth
         self._names: set[str] = set(held)
-        bound = [pair for s in subject.statements for pair in bindings_of(s)]
+        told = _of_errors(subject)
+        bound = [pair for s in subject.statements if id(s) not in told for pair in bindings_of(s)]
         numbers = {name for name, value in bound if self._is_number(value)}
+        self._served = {
+            name for name, value in bound if is_call(value) and subject.reach(value).capability in ("http", "saas")
+        } - {name for name, value in bound if is_call(value) and call_line(value) in asking}
         for _ in range(_MAX_STEPS):
             before = len(self._names)
             self._names |= {name for name, value in bound if name not in numbers and self.holds(value)}
@@ -198,10 +218,16 @@ class _Replies:
             return e[1] in self._names
         if e[0] == "a" and e[1] in (("n", "self"), ("n", "cls")):
             return f"{e[1][1]}.{e[2]}" in self._names
+        if e[0] == "f" and any(self._is_from_server(part) for part in e[1] if not isinstance(part, str)):
+            # What a server said of it: `f"{query}: {response.text}"`.
+            return False
         if e[0] == "f" and _words(" ".join(part for part in e[1] if isinstance(part, str))) >= _LEAST_AROUND:
             return False
         inner = e[2:] if e[0] == "?" else tuple(children(e))
         return any(self.holds(one) for one in inner)
+
+    def _is_from_server(self, e: Expr) -> bool:
+        return not self._served.isdisjoint(n.partition(".")[0] for n in names_in(e))
 
     def asks(self, e: Expr) -> bool:
         """Return whether a value holds a call of a model itself."""
@@ -241,7 +267,8 @@ class _Replies:
         held = {name for name, value in zip(names, call[2], strict=False) if self.holds(value)}
         held |= {str(name) for name, value in call[3] if name and self.holds(value)}
         inner = _Replies(self._code, other, set(), set(), frozenset(held), self._depth + 1)
-        return any(inner.holds(e) for e in other.returned)
+        failed = _failures_of(other)
+        return any(inner.holds(e) for e in other.returned if not any(e is f for f in failed))
 
     def _is_number(self, e: Expr) -> bool:
         inner = unwrapped(e)

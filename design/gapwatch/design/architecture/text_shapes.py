@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from string import Formatter
+from typing import TypeVar
 
 from gapwatch.design.patterns.code_walk import children, names_in, text_of
 from gapwatch.design.source.ir import (
@@ -29,6 +30,9 @@ from gapwatch.design.source.scan import KEYED_SUFFIXES, PLAIN_SUFFIXES
 _MIN_PROMPT = 30
 #: Most files that a path with a varying part can mean before it means any.
 MAX_FILES = 8
+
+
+T = TypeVar("T")
 
 
 def peeled(e: Expr) -> tuple[Expr, Expr] | None:
@@ -198,3 +202,36 @@ def fits_keys(found: tuple[str, ...], keys: list[frozenset[str]], given: frozens
         return False
     lower = {g.lower() for g in given}
     return all(f in k if k else (not lower or f in lower) for k, f in zip(keys, found, strict=False))
+
+
+def chosen(
+    entries: list[tuple[tuple[str, ...], T]], keys: list[frozenset[str]], given: frozenset[str], is_whole: bool
+) -> list[T]:
+    """Return the entries below some keys: of those that vary, the ones that the caller names, or all if it names none.
+
+    Args:
+        entries: Each with its keys, in lower case.
+        keys: As of `fits_keys`.
+        given: Texts that the caller passes.
+        is_whole: Whether nothing may stand below the keys.
+    """
+    named = [one for found, one in entries if fits_keys(found, keys, given, is_whole)]
+    return named or [one for found, one in entries if any(keys) and fits_keys(found, keys, frozenset(), is_whole)]
+
+
+def paths_in(e: Expr, is_own: bool) -> list[tuple[str, bool]]:
+    """Return the paths that an expression writes, with `*` for what varies, and whether the ending is left out.
+
+    Args:
+        e: The expression.
+        is_own: Whether it calls a function of the repository, whose arguments are no paths by their names.
+    """
+    written = written_path(e)
+    if written is not None:
+        return [(written, False)] if is_path(written) else []
+    if is_call(e) and not is_own:
+        loads = "prompt" in last_name(e).lower() or "template" in last_name(e).lower()
+        values = [v for n, v in keywords_of(e) if n and ("prompt" in n or "template" in n)]
+        values += positional_of(e)[:1] if loads else []
+        return [(path, True) for v in values if (path := written_path(v)) and not is_path(path)]
+    return []

@@ -5,7 +5,6 @@ No model is called here and none is named. A judge is exported once the practiti
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import Output, has_member, output_of, said_at
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
+from gapwatch.design.metrics.prompt_demands import asks_nothing, demand_of, is_for_statements, sets_task
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
@@ -77,27 +77,6 @@ def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Pro
             if not prompt.sent_at or prompt.sent_at & said or output_of(code, prompt.symbol) is Output.UNKNOWN:
                 out.append(prompt)
     return out
-
-
-#: Words of a text that tells a model what to do, and fewest characters of such texts; Chinese needs half.
-_TELLS = re.compile(
-    r"\byou(r| are| will| must| should|'re)?\b|\b(never|do not|don't|must|should|please|only)\b|你|请|不要|必须|只能"
-    r"|(^|[.!?:,;\n#*>-]\s*|\bto )(answer|write|generate|create|summari[sz]e|extract|translate|classify|identify"
-    r"|rewrite|determine|analy[sz]e|rephrase|provide|return|respond|reply|give|list|describe|explain|convert|find|make|plan"
-    r"|review|evaluate|decide|select|choose|name|use|take|read|act|compare|suggest|recommend|sum|output|produce"
-    r"|revise|improve|complete|continue|transform|format|fix|correct|rate|score|pick|draft|report|propose)\b",
-    re.I,
-)
-_LEAST_TASK = 40
-_IDEOGRAM = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
-_FIELD = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{\w*\}", re.S)
-
-
-def sets_task(prompts: list[Prompt]) -> bool:
-    """Return whether some texts tell a model what to do, and are more than a label."""
-    texts = [_FIELD.sub("", p.text).strip() for p in prompts]
-    size = sum(len(text) + len(_IDEOGRAM.findall(text)) for text in texts)
-    return size >= _LEAST_TASK and any(_TELLS.search(text) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -166,24 +145,6 @@ def _for_tier(
     return [_judge(judged, criterion) for criterion in _criteria(judged)]
 
 
-#: Sentences and lines of a prompt that ask for something which an answer can miss.
-_DEMANDS = re.compile(
-    r"\b(must|should|shall|need to|have to|never|always|only|not|n't|avoid|ensure|make sure|at (most|least)"
-    r"|no more than|exactly|required?|format|if|unless|include|exclude|provide|return|respond|output|write|use|keep"
-    r"|follow)\b"
-    r"|^\s*([-*•]|\d+[.)])\s",
-    re.I,
-)
-#: Most that the demands of a prompt add to what its judge is worth.
-_MAX_DEMAND = 2.5
-
-
-def demand_of(text: str) -> float:
-    """Return how much a prompt asks for: log2(1 + number of its demands) / 2, at most 2.5."""
-    count = sum(bool(_DEMANDS.search(part)) for part in re.split(r"\n|(?<=[.!?;])\s", text))
-    return min(0.5 * math.log2(1 + count), _MAX_DEMAND)
-
-
 #: Keys of a provider's reply around the answer; no model chose their values.
 _ENVELOPE = frozenset(
     "choices delta done error event finish_reason id index model object role stop_reason type usage".split()  # noqa: SIM905
@@ -194,18 +155,6 @@ _ENVELOPE = frozenset(
 _THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|justification|analysis$", re.I)
 
 
-#: Names of functions whose answers ask and name, and state nothing.
-_ASKING = re.compile(
-    r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade)"
-)
-
-#: Words of a prompt that wants a question, a query or a grade.
-_FOR_NO_STATEMENT = re.compile(
-    r"binary score|standalone question|rephrase the|\bclassify\b|\bgrader\b"
-    r"|(generate|write|create|come up with)( \S+){0,5} (quer(y|ies)|questions)\b"
-)
-
-
 def _criteria(judged: _Judged) -> list[_Criterion]:
     tier, prompts, place = judged.tier, judged.prompts, judged.place
     evidence = sorted({f for p in prompts for f in p.evidence_fields})
@@ -214,8 +163,7 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
     keys = sorted(k for k in read if not _THOUGHTS.search(k) and k in said and judged.has_member(k))
     asked = _asked(prompts)
     out: list[_Criterion] = []
-    states = not _ASKING.search(tier.symbol.rpartition(".")[2].lower()) and not _FOR_NO_STATEMENT.search(asked.lower())
-    if evidence and states:
+    if evidence and is_for_statements(tier.symbol, asked):
         out.append(
             _Criterion(
                 family="rests_on_" + metric_name(evidence[0]),
@@ -237,7 +185,7 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
                 failure=f"wrong {key}",
             )
         )
-    if asked or not out:
+    if (asked or not out) and not asks_nothing(prompts):
         what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
         out.append(
             _Criterion(

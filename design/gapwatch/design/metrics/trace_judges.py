@@ -14,12 +14,14 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.catalog import metric_name
-from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, demand_of, rubric_of
+from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, rubric_of
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.prompt_demands import demand_of, is_for_statements
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import callee_text, names_in, own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
+from gapwatch.design.patterns.model_calls import CALLS
 from gapwatch.design.source.ir import Expr, call_line, is_call, keywords_of, line_of, pairs_in
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
@@ -140,13 +142,25 @@ class TraceJudges:
         """Return the judge of the chains that put a search before an answer; none where an agent runs them."""
         found = []
         for subject in filter(None, map(self._code.subject, component.symbols)):
-            mine = [p.place for p in prompts if p.symbol == subject.symbol]
-            is_of_agent = subject.symbol in self._below_loops or not self._of_loops.isdisjoint(mine)
+            own = [p.place for p in prompts if p.symbol == subject.symbol]
+            is_of_agent = subject.symbol in self._below_loops or not self._of_loops.isdisjoint(own)
             if not is_of_agent and (searched := _chain(subject)) is not None:
                 found.append(searched)
         if not found:
             return []
-        return [self._grounded(component, _Agent(found[0].symbol, found[0].place), [], found, "passages")]
+        asker = self._asker(found[0].symbol)
+        senders = {asker, *(f.symbol for f in found)}
+        mine = [p for p in prompts if p.symbol in senders and is_for_statements(asker, p.text)]
+        return [self._grounded(component, _Agent(asker, found[0].place), mine, found, "passages")]
+
+    def _asker(self, symbol: str) -> str:
+        """Return the function that asks with a chain: the one that makes it, or else the only one that gets it."""
+        hits = self._code.material.hits_of
+        if any(h.pattern == "calls_llm" for h in hits(symbol)):
+            return symbol
+        callers = {e.src for e in self._code.material.sites.callers[symbol] if e.kind in CALLS}
+        asking = [c for c in callers if any(h.pattern == "calls_llm" for h in hits(c))]
+        return asking[0] if len(asking) == 1 else symbol
 
     # -- agents ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
-from gapwatch.design.architecture.evidence_flow import fetching_lines
+from gapwatch.design.architecture.evidence_flow import fetching_lines, searches_by_provider
 from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
@@ -274,7 +274,7 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         return f"the prompt is one of {count}: each object gives its own"
     for place in metric.evidence_from:
         found = view.code.statement_at(place)
-        if found is None or found[0] is None or not _is_outside(found[0], found[1], view):
+        if found is None or not _is_outside(*found, view):
             return f"the evidence at {place} does not come from a search, a tool or a data source"
     return None
 
@@ -335,9 +335,11 @@ def _says_nothing(symbol: str, view: CodeView) -> bool:
     return subject is not None and (subject.gives_number or all(e[0] == "k" for e in view.code.returned(subject)))
 
 
-def _is_outside(subject: Subject, s: Stmt, view: CodeView) -> bool:
+def _is_outside(subject: Subject | None, s: Stmt, view: CodeView) -> bool:
     """Return whether a statement gets material from outside the model."""
-    return any(fetching_lines(view.code, subject, e, EVIDENCE) for e in own_expressions(s))
+    if searches_by_provider(s):
+        return True
+    return subject is not None and any(fetching_lines(view.code, subject, e, EVIDENCE) for e in own_expressions(s))
 
 
 def _direction_line(metric: MetricDesign, view: CodeView) -> str | None:
