@@ -208,3 +208,51 @@ def test_a_program_that_waits_for_messages_is_a_server(tmp_path: Path) -> None:
     measured = _measured(tmp_path, {"app/server.py": _SERVER, "bot.py": _BOT})
 
     assert {"bot.Bot.updates", "app.asking.look_up"} <= measured
+
+
+_STEPS = """
+import sys
+import json, httpx
+import pipelines
+
+def rows_of(question):
+    return httpx.get("https://rows.example", params=question).raise_for_status().json()
+
+def _rows_as_before(question):
+    return httpx.get("https://rows-as-before.example", params=question).raise_for_status().json()
+
+class Pipeline:
+    def __init__(self):
+        self.driver = pipelines.Driver({}, HANDED)
+
+    def run(self, question):
+        return self.driver.execute(["rows_of"], question)
+"""
+_RUNS_STEPS = """
+from fastapi import FastAPI
+from app.asking import ask
+from app.steps import Pipeline
+
+app = FastAPI()
+
+@app.post("/answer")
+def answer(question: str):
+    return ask(Pipeline().run(question))
+"""
+
+
+def test_functions_of_a_file_that_a_library_is_handed_run(tmp_path: Path) -> None:
+    files = {"app/server.py": _RUNS_STEPS}
+    for handed in ("sys.modules[__name__]", "steps"):
+        own = f"from app import steps\n{_STEPS}" if handed == "steps" else _STEPS
+        steps = {"app/steps.py": own.replace("HANDED", handed)}
+        measured = _measured(tmp_path / handed.partition(".")[0], files | steps)
+
+        assert "app.steps.rows_of" in measured
+        assert "app.steps._rows_as_before" not in measured
+
+
+def test_functions_of_a_file_that_a_library_is_told_by_name_alone_do_not_run(tmp_path: Path) -> None:
+    steps = {"app/steps.py": _STEPS.replace("HANDED", "__name__")}
+
+    assert "app.steps.rows_of" not in _measured(tmp_path, {"app/server.py": _RUNS_STEPS, **steps})

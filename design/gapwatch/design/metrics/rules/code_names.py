@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
-from gapwatch.design.patterns.code_walk import own_expressions, walk
+from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, text_of, walk
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, callee_of, is_call, is_name, is_text
 from gapwatch.design.source.program import ClassInfo, FunctionInfo, import_target, last_name, statements
 
@@ -25,7 +25,12 @@ BUILT_IN = frozenset(n for kind in (str, bytes, list, dict, set, tuple, BaseExce
 #: Calls that find a class without its name.
 _FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "entry_points", "import_string"})
 
-Names = tuple[set[str], set[tuple[str, str]], set[str], list[Stmt]]
+#: Calls that load or read a file of the program, and run none of its functions by themselves.
+_READS_MODULES = frozenset({"reload", "getattr", "setattr", "hasattr", "print", "isinstance", "str", "repr", "id"})
+#: The file itself, as a value.
+THIS_FILE = "sys.modules[__name__]"
+
+Names = tuple[set[str], set[tuple[str, str]], set[str], list[Stmt], set[str]]
 
 
 class CodeNames:
@@ -123,6 +128,10 @@ class CodeNames:
                     frontier.append(below)
         return out
 
+    def public(self, module: int) -> list[str]:
+        """Return the functions of a file by which others know it: outside of classes, without an underscore."""
+        return [s for name, s in self._top[module].items() if not name.startswith("_") and s in self.functions]
+
     def resolve(self, module: int, name: str, depth: int = 8) -> str | None:
         """Return the function, class or module of the repository that a name means in a file, or None."""
         own = self._top[module].get(name)
@@ -163,13 +172,18 @@ class CodeNames:
         return None
 
     def names_of(self, symbol: str, bodies: list[Body], further: list[Expr]) -> Names:
-        """Return the plain names, `x.name` pairs, texts and imports of a scope, whose own body comes first."""
+        """Return what a scope, whose own body comes first, mentions.
+
+        Returns:
+            Plain names, `x.name` pairs, texts, imports, and the names and elements that calls are handed.
+        """
         key = symbol, len(bodies[0])
         if key not in self._names:
             plain: set[str] = set()
             members: set[tuple[str, str]] = set()
             texts: set[str] = set()
             imports: list[Stmt] = []
+            handed: set[str] = set()
             called: set[int] = set()
             found: list[Expr] = list(further)
             for body in bodies:
@@ -185,6 +199,8 @@ class CodeNames:
                 for e in walk(whole):
                     if is_call(e):
                         called.add(id(callee_of(e)))
+                        if last_name(e) not in _READS_MODULES:
+                            handed.update(text_of(a) for a in arguments_of(e) if a[0] in ("n", "s"))
                     if e[0] == "n":
                         plain.add(e[1])
                     elif e[0] == "a":
@@ -193,7 +209,7 @@ class CodeNames:
                             members.add((e[1][1] if is_name(e[1]) else "", e[2]))
                     elif is_text(e) and len(e[1]) < 200:
                         texts.add(e[1])
-            self._names[key] = plain, members, texts, imports
+            self._names[key] = plain, members, texts, imports, handed
         return self._names[key]
 
 

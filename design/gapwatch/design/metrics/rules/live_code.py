@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from gapwatch.design.metrics.rules.code_names import BUILT_IN, NO_LIBRARY, CodeNames, main_blocks
+from gapwatch.design.metrics.rules.code_names import BUILT_IN, NO_LIBRARY, THIS_FILE, CodeNames, main_blocks
 from gapwatch.design.source.ir import Body, Expr, Stmt
 from gapwatch.design.source.program import FunctionInfo, import_target, last_name
 
@@ -147,10 +147,14 @@ class _Walk:
                 if edge.kind == "construct":
                     self.reach(edge.dst.removesuffix(".__init__"))
                 self.reach(edge.dst)
-        plain, members, texts, imports = code.names_of(symbol, bodies, further)
+        plain, members, texts, imports, handed = code.names_of(symbol, bodies, further)
         for name in plain:
             if (found := code.resolve(module, name)) is not None:
                 self.reach(found)
+                if name in handed and found in code.modules:
+                    self._run_all(code.modules[found].index)
+        if THIS_FILE in handed:
+            self._run_all(module)
         for base, name in members:
             self._member(info, base, name)
         for text in texts:
@@ -199,6 +203,11 @@ class _Walk:
                     self.reach(inside)
                     self._made_by_text(inside)
                 return
+
+    def _run_all(self, module: int) -> None:
+        """Take in the public functions of a file that is handed to a call as a value: a library finds them by name."""
+        for symbol in self.code.public(module):
+            self.reach(symbol)
 
     def _made_by_text(self, symbol: str) -> None:
         """Take in the public methods of a class whose objects no call shows."""
