@@ -131,7 +131,7 @@ _OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors", "returns_at_li
 
 @dataclass(frozen=True)
 class RunLimits:
-    """Tells how runs of the agents of a library are limited.
+    """Limits of the runs of a library's agents.
 
     Attributes:
         arguments: Names of the arguments that limit a run.
