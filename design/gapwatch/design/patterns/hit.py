@@ -150,13 +150,14 @@ class Subject:
         own = " ".join(texts)
         if address_capability(own) is None and not given.isdisjoint(p.name for p in self.ir.params):
             # A function that gets the address as an argument: its callers hold the address.
-            passed = [" ".join(caller._own_texts) for caller in self._callers]
+            passed = [" ".join(caller._own_texts) for caller in self.callers]
             if passed and all(address_capability(text) is not None for text in passed):
                 return " ".join((own, *passed))
         return own
 
     @functools.cached_property
-    def _callers(self) -> list[Subject]:
+    def callers(self) -> list[Subject]:
+        """Functions that call it, the first few."""
         symbols = sorted({edge.src for edge in self.sites.callers[self.symbol]} - {self.symbol})
         return [caller for symbol in symbols[:MAX_CALLERS] if (caller := self.other(symbol)) is not None]
 

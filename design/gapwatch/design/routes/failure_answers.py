@@ -24,6 +24,7 @@ from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.invalid_answers import invalid_answers
+from gapwatch.design.routes.normal_ends import NormalEnds, says_status
 from gapwatch.design.routes.nothing_found import nothing_found
 from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
@@ -41,7 +42,6 @@ from gapwatch.design.source.ir import (
     handlers_of,
     is_call,
     is_text,
-    keywords_of,
     line_of,
     members_in,
     operands_of,
@@ -53,7 +53,9 @@ from gapwatch.design.source.ir import (
 )
 from gapwatch.design.source.program import inner_bodies, last_name, statements
 
-_IMPORTS = re.compile(r"ImportError|ModuleNotFoundError|KeyboardInterrupt|CancelledError|StopIteration|StopAsync")
+_IMPORTS = re.compile(
+    r"ImportError|ModuleNotFoundError|PackageNotFound|KeyboardInterrupt|CancelledError|StopIteration|StopAsync"
+)
 #: Methods of a log that tell of a failure.
 _TELLS = frozenset({"error", "exception", "critical"})
 _KINDS = {"error": "error text", "empty": "empty", "text": "fixed text", "given": "argument"}
@@ -69,8 +71,9 @@ def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     seen = {line_of(s) for s in subject.statements if s[0] in ("if", "for", "while", "with", "try")} - handled
     others = [(*one, "no right form", 0.7) for one in invalid_answers(subject)]
     others += [(*one, "nothing found", 0.7) for one in nothing_found(subject)]
+    ends = NormalEnds(subject)
     for value, line, kind, confidence in (*_of_block(subject, subject.ir.body, []), *others):
-        if line not in seen and not _has_error_status(value):
+        if line not in seen and not says_status(value) and not ends.holds(value, line, kind):
             seen.add(line)
             shown = text_of(sent_by(value) or value)
             end = max((call_line(c) for c in calls_of(value)), default=line)
@@ -389,11 +392,3 @@ def _of_invalid_value(s: Stmt, after: Body) -> Iterator[_Found]:
     is_default = default is not None and default[0] == "k" and constant_of(default) not in (None, True, False)
     if kept is not None and default is not None and is_default and name in names_in(kept):
         yield default, line_of(second), "default for an invalid value", 0.8
-
-
-def _has_error_status(value: Expr) -> bool:
-    e = unwrapped(value) or value
-    given = dict(keywords_of(e)).get("status_code") if is_call(e) else None
-    return given is not None and (
-        given[0] != "k" or (isinstance(constant_of(given), int) and constant_of(given) >= 400)
-    )

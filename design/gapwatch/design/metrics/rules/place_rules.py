@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
@@ -350,27 +351,6 @@ def _always_a_row(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     return None
 
 
-def _only_failures(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del place
-    if metric.claim.get("field") != "attributes.answer_outcome":
-        return None
-    subject = view.code.subject(view.code.worker(symbol))
-    given = [
-        line_of(s)
-        for s in (subject.statements if subject is not None else ())
-        if (s[0] == "return" and value_of(s) is not None)
-        or any(i[0] == "y" for e in own_expressions(s) for i in walk(e))
-    ]
-    failed = {
-        h.line
-        for h in (view.code.material.hits_of(subject.symbol) if subject is not None else ())
-        if h.pattern == "returns_failure"
-    }
-    if given and set(given) <= failed:
-        return f"{symbol.rpartition('.')[2]} does nothing but put a failure into words: each of its calls is one"
-    return None
-
-
 PLACE_RULES: dict[str, PlaceRule] = {
     "abstract_method": _abstract,
     "never_exhausted": _never_exhausted,
@@ -391,7 +371,8 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "read_in_several_ways": _read_in_several_ways,
     "no_search": no_search,
     "always_a_row": _always_a_row,
-    "only_failures": _only_failures,
+    "only_failures": only_failures,
+    "beside_work": beside_work,
     "nested_calls": nested_model_call,
     "tried_around": tried_around,
     "goes_on": goes_on,

@@ -1,0 +1,70 @@
+"""Rules of the critic about one failure that is given back as an answer: why its loss costs no answer."""
+
+from __future__ import annotations
+
+import re
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.code_view import CodeView
+from gapwatch.design.patterns.code_walk import calls_in, own_expressions, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.routes.normal_ends import NormalEnds
+from gapwatch.design.source.ir import body_of, handlers_of, line_of, value_of
+from gapwatch.design.source.program import last_name
+
+#: Calls that take addresses and paths apart.
+_OF_ADDRESSES = re.compile(
+    r"^(urlparse|urlsplit|urljoin|Path|PurePath|splitext|basename|dirname|guess_type|quote|unquote)$"
+)
+
+
+def beside_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why what a function gives back on failure costs no answer: a look, an amount, an address, a refusal."""
+    if metric.claim.get("field") != "attributes.answer_outcome":
+        return None
+    subject = view.code.subject(symbol)
+    hits = [h for h in view.code.material.hits_of(symbol) if h.pattern == "returns_failure" and h.line == place.line]
+    if subject is None or not hits:
+        return None
+    if (why := NormalEnds(subject).why_beside(place.line, hits[0].kind)) is not None:
+        return why
+    return _reads_an_address(subject, place.line, view)
+
+
+def _reads_an_address(subject: Subject, line: int, view: CodeView) -> str | None:
+    """Return why nothing is lost where a handler holds a line: its block takes an address apart, or writes JSON."""
+    for s in subject.statements:
+        if s[0] != "try" or not any(first <= line <= last for first, *_, last in handlers_of(s)):
+            continue
+        tried = list(calls_in(body_of(s)))
+        is_plain = all(x[0] in ("assign", "return", "expr") for x in body_of(s))
+        if is_plain and tried and all(last_name(c) == "dumps" for c in tried):
+            return "its block only writes values of the process as JSON"
+        if any(_OF_ADDRESSES.match(last_name(c)) for c in tried) and not any(
+            view.errors.may_leave(subject, c) for c in tried
+        ):
+            return "its block only takes an address or a path apart, which fails for no reason outside"
+    return None
+
+
+def only_failures(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why each call of a function is a failure: it does nothing but put one into words."""
+    del place
+    if metric.claim.get("field") != "attributes.answer_outcome":
+        return None
+    subject = view.code.subject(view.code.worker(symbol))
+    given = [
+        line_of(s)
+        for s in (subject.statements if subject is not None else ())
+        if (s[0] == "return" and value_of(s) is not None)
+        or any(i[0] == "y" for e in own_expressions(s) for i in walk(e))
+    ]
+    failed = {
+        h.line
+        for h in (view.code.material.hits_of(subject.symbol) if subject is not None else ())
+        if h.pattern == "returns_failure"
+    }
+    if given and set(given) <= failed:
+        return f"{symbol.rpartition('.')[2]} does nothing but put a failure into words: each of its calls is one"
+    return None
