@@ -58,8 +58,8 @@ def test_no_component_names_a_file_that_is_not_there(made: Design) -> None:
 
 def test_few_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_other(tmp_path: Path) -> None:
     handlers = "".join(
-        f"    def part_{i}(self, t):\n        try:\n            return int(t)\n"
-        f"        except ValueError:\n            return {i}\n"
+        f"    def part_{i}(self, t):\n        try:\n            return tool(t)\n"
+        f"        except OSError:\n            return {i}\n"
         for i in range(30)
     )
     source = (
