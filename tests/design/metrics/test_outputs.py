@@ -163,17 +163,17 @@ class Feed:
         try:
             found = json.loads(text)
         except json.JSONDecodeError:
-            return WHERE
+            INSTEAD
         return found["rows"]
 """
 
 
-@pytest.mark.parametrize(("where", "count"), [("text", 0), ("None", 1)])
+@pytest.mark.parametrize(("instead", "count"), [("return text", 0), ("return None", 1), ("pass", 1)])
 def test_a_service_whose_text_is_handed_on_where_it_is_no_json_may_give_other_forms(
-    where: str, count: int, tmp_path: Path
+    instead: str, count: int, tmp_path: Path
 ) -> None:
     chat = 'from market.feed import Feed\n\n\n@app.post("/chat")\ndef chat(q):\n    return ask(str(Feed().read(q)))\n'
-    files = {"market/feed.py": _FEED.replace("WHERE", where), "app.py": _HEAD + chat}
+    files = {"market/feed.py": _FEED.replace("INSTEAD", instead), "app.py": _HEAD + chat}
     made = run_design(scan_repository(write_tree(tmp_path, files)))
 
     found = _of([*made.metrics, *(s.metric for s in made.selection.shelf)], "attributes.parsed_text")

@@ -105,11 +105,9 @@ def why_foreign(code: ClaimedCode, symbol: str, line: int, is_of_model: bool = T
 
 def _is_handed_on(subject: Subject, parse: Expr, text: Expr) -> bool:
     """Return whether a handler of a parse does nothing but return the text itself."""
-    return any(
-        parse in calls_in(body_of(s)) and any(tuple(map(value_of, handler_body(h))) == (text,) for h in handlers_of(s))
-        for s in subject.statements
-        if s[0] == "try"
-    )
+    around = [s for s in subject.statements if s[0] == "try" and parse in calls_in(body_of(s))]
+    bodies = [handler_body(h) for s in around for h in handlers_of(s)]
+    return any(len(b) == 1 and b[0][0] == "return" and value_of(b[0]) == text for b in bodies)
 
 
 def _is_of_parser(subject: Subject) -> bool:
