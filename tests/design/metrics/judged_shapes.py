@@ -380,3 +380,54 @@ def ask(question: str):
     frozenset({"app.ask"}),
     others=frozenset({"app.make_query"}),
 )
+
+SHAPES["prompts of a table that a function fills"] = Shape(
+    {
+        "search.py": SEARCH_OF_SHOP,
+        "prompts.py": f'''\
+from enum import Enum
+from types import MappingProxyType
+
+
+class Name(str, Enum):
+    TITLE = "TITLE"
+    ANSWER = "ANSWER"
+
+
+def _define() -> dict[Name, str]:
+    made: dict[Name, str] = {{}}
+    told = "Name the conversation in at most five words, and return nothing else. {{text}}"
+    made[Name.TITLE] = told
+    told = """{RULES_OF_SHOP}"""
+    made[Name.ANSWER] = told
+    return made
+
+
+_held = _define()
+prompts = MappingProxyType(_held)
+''',
+        "app.py": """\
+from fastapi import FastAPI
+from openai import OpenAI
+
+from prompts import Name, prompts
+from search import search
+
+app = FastAPI()
+client = OpenAI()
+
+
+@app.post("/ask")
+def ask(question: str):
+    told = prompts[Name.ANSWER].format(context=search(question), question=question)
+    return client.responses.create(model="m", input=told).output_text
+
+
+@app.post("/title")
+def title(text: str):
+    return client.responses.create(model="m", input=prompts[Name.TITLE].format(text=text)).output_text
+""",
+    },
+    frozenset({"app.ask"}),
+    others=frozenset({"app.title"}),
+)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from gapwatch.design.architecture.constants import Constants
-from gapwatch.design.architecture.text_shapes import text_and_fields
+from gapwatch.design.architecture.text_shapes import peeled, text_and_fields
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of
 from gapwatch.design.patterns.hit import Subject
@@ -15,9 +15,11 @@ from gapwatch.design.source.ir import (
     call_line,
     callee_of,
     constant_of,
+    index_of,
     is_call,
     is_member,
     is_name,
+    is_subscript,
     is_text,
     keywords_of,
     line_of,
@@ -128,7 +130,7 @@ class HeldObjects:
         self._sites = sites
         self._constants = constants
         self._attributes = attributes
-        self._known: dict[tuple[int, str], frozenset[int]] = {}
+        self._known: dict[tuple[int, str, int], frozenset[int]] = {}
 
     def field(self, owner: Expr, name: str, subject: Subject) -> list[tuple[Subject, Expr, int]]:
         """Return what the class of an object gives a field: (code that gives it, value, line).
@@ -150,12 +152,39 @@ class HeldObjects:
                 for holder, value, line in self._attributes.of(number, name):
                     yield from (((name.lower(), *keys), holder, text, line) for keys, text in _texts(value))
 
+    def made_entries(self, e: Expr, subject: Subject) -> Iterator[tuple[Expr, Subject, str, int]]:
+        """Yield an entry of a dictionary that a function fills: `templates[Name.ANSWER]` of `templates = define()`.
+
+        Each is (value, code that gives it, key, line).
+        """
+        inner = peeled(e) if e[0] != "a" else None
+        if inner is None or not (is_member(inner[1]) or is_text(inner[1])):
+            return
+        key = text_of(inner[1])
+        for maker in self._makers(inner[0], subject, 0):
+            for s in maker.statements:
+                for target in targets_of(s) if s[0] == "assign" else ():
+                    if is_subscript(target) and text_of(index_of(target)) == key and (value := value_of(s)) is not None:
+                        yield value, maker, last_name(inner[1]), line_of(s)
+
+    def _makers(self, e: Expr, subject: Subject, depth: int) -> Iterator[Subject]:
+        """Yield the functions whose result a name holds, also inside a call of a library: `MappingProxyType(made)`."""
+        if is_call(e):
+            for edge in subject.inside(e):
+                if (maker := subject.other(edge.dst)) is not None:
+                    yield maker
+            for argument in positional_of(e):
+                yield from self._makers(argument, subject, depth)
+        elif is_name(e) and depth < _MAX_STEPS:
+            found = self._constants.find(e, subject.info.module)
+            if found is not None and (holder := self._body(found[1].path)) is not None:
+                yield from self._makers(found[0], holder, depth + 1)
+
     def classes_of(self, e: Expr, subject: Subject, depth: int = 0) -> frozenset[int]:
         """Return the numbers of the classes of which an expression can hold an object."""
-        key = subject.info.number, text_of(e)
+        key = subject.info.number, text_of(e), depth
         if key in self._known or depth > _MAX_STEPS:
             return self._known.get(key, frozenset())
-        self._known[key] = frozenset()  # of a name that is given itself
         self._known[key] = found = frozenset(self._classes(e, subject, depth))
         return found
 

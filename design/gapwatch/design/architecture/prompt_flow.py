@@ -81,25 +81,51 @@ def _given(call: Expr) -> list[Expr]:
     return [*call[2], *(value for name, value in call[3] if name not in _BESIDE)]
 
 
-def flowing_into(subject: Subject, given: list[Expr]) -> list[tuple[Stmt | None, Expr]]:
-    """Return expressions, and those of the same function that flow into them through names, with their statements."""
+def flowing_into(subject: Subject, given: list[Expr], before: int = 0) -> list[tuple[Stmt | None, Expr]]:
+    """Return expressions, and those of the same function that flow into them through names, with their statements.
+
+    Args:
+        subject: The function.
+        given: The expressions.
+        before: Line from which they are read: a name then has what it was given last before; 0 for any line.
+    """
     out: list[tuple[Stmt | None, Expr]] = [(None, e) for e in given]
-    names = {name for e in given for name in _roots(e)}
+    names = {name: before for e in given for name in _roots(e)}
     known: set[int] = set()
     described = _of_tools(subject)
+    latest = _latest(subject) if before else {}
     for _ in range(4):
-        before = len(known)
+        size = len(known)
         for s in subject.statements if names else ():
             if id(s) in known or id(s) in described or not (bound := list(bindings_of(s))):
                 continue
-            values = [value for name, value in bound if name in names]
+            values = [value for name, value in bound if name in names and _is_read(s, name, names[name], latest)]
             if values:
                 known.add(id(s))
                 out += [(s, value) for value in values]
-                names |= {name for value in values for name in _roots(value)}
-        if len(known) == before:
+                for name in (name for value in values for name in _roots(value)):
+                    names[name] = max(names.get(name, 0), line_of(s)) if before else 0
+        if len(known) == size:
             break
     return out
+
+
+def _latest(subject: Subject) -> dict[str, list[int]]:
+    """Return the lines at which a function gives names a value anew, outside of its branches and loops."""
+    out: dict[str, list[int]] = {}
+    for s in subject.ir.body:
+        if s[0] == "assign":
+            for name in (name for target in targets_of(s) if target[0] == "n" for name in target_names(target)):
+                out.setdefault(name, []).append(line_of(s))
+    return out
+
+
+def _is_read(s: Stmt, name: str, line: int, latest: dict[str, list[int]]) -> bool:
+    """Return whether what a statement gives a name is what the name has at a line."""
+    if not line:
+        return True
+    since = max((at for at in latest.get(name, ()) if at < line), default=0)
+    return since <= line_of(s) < line
 
 
 #: Names of lists of tools, which code goes through to describe each to a model.

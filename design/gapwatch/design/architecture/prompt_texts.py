@@ -16,7 +16,7 @@ from gapwatch.design.architecture.text_shapes import (
     MAKES_MODEL,
     NAMES_MODEL,
     TELLS_PEOPLE,
-    chosen,
+    entries_below,
     files_chosen,
     gives_prompt,
     is_path,
@@ -101,7 +101,7 @@ class PromptTexts:
         self._lines: dict[str, list[str]] = {}
         self._prompts: dict[str, list[tuple[tuple[str, ...], FileText]]] = {}
         self._below: dict[tuple[str, tuple[frozenset[str], ...], frozenset[str], bool], list[FileText]] = {}
-        self._data: dict[tuple[str, str], list[str]] = {}
+        self._data: dict[tuple[str, str, int], list[str]] = {}
         self._attributes = AssignedAttributes(self._program, code.material.sites)
         self._objects = HeldObjects(self._program, code.material.sites, self._constants, self._attributes)
 
@@ -142,13 +142,16 @@ class PromptTexts:
                 continue
             self._note_text(current, name, place, subject, out, is_part)
             if depth < _MAX_DEPTH:
-                for value, holder, label, at in self._behind(current, subject):
+                made = list(self._objects.made_entries(current, subject))
+                for value, holder, label, at in made or self._behind(current, subject):
                     step = (holder.symbol, f"{at} {label}")
                     if step not in seen:
                         seen.add(step)
-                        for s, inner in flowing_into(holder, [value]):
+                        for s, inner in flowing_into(holder, [value], at if made else 0):
                             where = line_of(s) if s is not None else at
                             self._note(inner, holder, label, where, out, given, depth + 1, seen)
+                if made:
+                    continue
                 if is_call(current):
                     calls.append(current)
             is_part = current[0] in ("l", "t", "o")
@@ -292,7 +295,9 @@ class PromptTexts:
     ) -> bool:
         """Note the texts of an object's fields, and of dictionaries in them: `settings.prompts["rag"]`."""
         every = list(self._objects.entries(held, subject))
-        found = chosen([(keys, (holder, e, line)) for keys, holder, e, line in every], wanted, given, is_whole=True)
+        found = entries_below(
+            [(keys, (holder, e, line)) for keys, holder, e, line in every], wanted, given, is_whole=True
+        )
         before = len(out)
         for holder, e, line in found if len(found) <= _MOST else ():
             place = CodePlace(holder.program.path(holder.info), line)
@@ -307,13 +312,14 @@ class PromptTexts:
         if asked not in self._below:
             if path not in self._prompts:
                 self._prompts[path] = [(k, t) for k, t in self._files.entries(path).items() if is_prompt(t.text)]
-            out = chosen(self._prompts[path], keys, given, is_whole)
+            out = entries_below(self._prompts[path], keys, given, is_whole)
             self._below[asked] = out if len(out) <= _MOST else []
         return self._below[asked]
 
     def _data_files(self, e: Expr, subject: Subject, depth: int) -> list[str]:
         """Return the data files whose contents an expression holds."""
-        key = (subject.symbol, text_of(e))
+        # What is found from here depends on the steps that are left.
+        key = (subject.symbol, text_of(e), depth)
         if key in self._data or depth > _MAX_DEPTH:
             return self._data.get(key, [])
         self._data[key] = []

@@ -204,7 +204,7 @@ def fits_keys(found: tuple[str, ...], keys: list[frozenset[str]], given: frozens
     return all(f in k if k else (not lower or f in lower) for k, f in zip(keys, found, strict=False))
 
 
-def chosen(
+def entries_below(
     entries: list[tuple[tuple[str, ...], T]], keys: list[frozenset[str]], given: frozenset[str], is_whole: bool
 ) -> list[T]:
     """Return the entries below some keys: of those that vary, the ones that the caller names, or all if it names none.

@@ -223,8 +223,9 @@ def _first_way_in_memory(symbol: str, place: CodePlace, view: CodeView) -> str |
 
 
 def _set_up(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del metric, place
-    if symbol in view.set_up or any(symbol.startswith(f"{s}.") for s in view.set_up):
+    # A text that is made when a module is loaded is sent by each request.
+    is_sent = place in metric.prompts and symbol not in metric.symbols
+    if not is_sent and any(symbol == s or symbol.startswith(f"{s}.") for s in view.set_up):
         return "the server runs it once when it starts or ends, and no request does"
     return None
 
