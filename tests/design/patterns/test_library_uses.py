@@ -59,6 +59,9 @@ def test_what_retrieves_no_passages_is_no_search(path: str, name: str, tmp_path:
 @pytest.mark.parametrize(
     ("dotted", "capability"),
     [
+        ("openai.OpenAI.chat.completions.with_raw_response.create", "llm_chat"),
+        ("anthropic.Anthropic.messages.with_streaming_response.create", "llm_chat"),
+        ("openai.OpenAI.embeddings.with_raw_response.create", "embedding"),
         ("elasticsearch.Elasticsearch.get", "retrieval"),
         ("elasticsearch.Elasticsearch.get.get.items.get", None),
         ("elasticsearch.Elasticsearch.info.get", None),

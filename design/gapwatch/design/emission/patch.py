@@ -13,6 +13,15 @@ from functools import cached_property
 from pathlib import Path
 
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.emission.reply_places import (
+    assigned_name,
+    entered_name,
+    is_whole,
+    reader_of,
+    reading_loops,
+    reply_call,
+    with_calls,
+)
 from gapwatch.design.source.regular_file import read_regular
 from gapwatch.design.source.scan import MAX_FILE_BYTES
 from gapwatch.scorers.errors import JobError
@@ -48,12 +57,14 @@ class ProgramPatch:
 
     Attributes:
         insertions: The lines, by file and place.
+        wrapped: Place of each call inside of an expression around which the patch writes a function, and both of them.
         helpers: Paths of the module that they import.
         left_out: Place and reason of what cannot be written.
         text: The patch.
     """
 
     insertions: list[Insertion] = field(default_factory=list)
+    wrapped: list[tuple[str, str]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     text: str = ""
@@ -86,13 +97,14 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str])
             continue
         helper, statement = _helper_of(root, path, tree, imported)
         inserted.append(Insertion(path, _first_line(tree), statement, HELPER))
-        after = _with_lines(lines, inserted)
+        after = _with_lines(with_calls(lines, found.wrapped), inserted)
         try:
             ast.parse("".join(after))
         except SyntaxError as error:
             made.left_out.append((path, f"would not be Python any more: {error}"))
             continue
         made.insertions += inserted
+        made.wrapped += [(f"{path}:{call.lineno}", f"{by}({_called(call)}(...))") for call, by in found.wrapped]
         if helper not in made.helpers:
             made.helpers.append(helper)
         parts.append(_diff(path, lines, after))
@@ -123,10 +135,10 @@ def patch_program(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[st
         path.write_bytes(patch.text.encode("utf-8"))
     except OSError as error:
         raise JobError(f"{path}: cannot be written: {error.strerror}; give another folder") from error
-    files = len({i.path for i in patch.insertions})
+    files, lines = len({i.path for i in patch.insertions}), len(patch.insertions) + len(patch.wrapped)
     left = len(patch.left_out) + sum(len(p.by_hand) for p in planned)
     return (
-        f"{path}: {len(patch.insertions)} lines in {files} files, with OpenTelemetry alone; apply it in {root} with"
+        f"{path}: {lines} lines in {files} files, with OpenTelemetry alone; apply it in {root} with"
         f" git apply. {left} fields cannot be written by it; the report names them."
     )
 
@@ -138,6 +150,7 @@ class _File:
         self.path, self.lines, self.spans, self.made = path, lines, spans, made
         self.functions = dict(_functions(tree))
         self._statements: dict[str, dict[int, ast.stmt]] = {}
+        self.wrapped: list[tuple[ast.expr, str]] = []
 
     def insertions(self) -> list[Insertion]:
         out: list[Insertion] = []
@@ -169,16 +182,8 @@ class _File:
             if statement is None or self.lines[statement.lineno - 1][: statement.col_offset].strip():
                 self.made.left_out.append((place, f"no statement of its own stands there, for {mark.field}"))
                 continue
-            if mark.action == "reply":
-                loops = list(_reading(statement, function)) if function is not None else []
-                for loop in loops:
-                    text = f"{' ' * loop.body[0].col_offset}{HELPER}.piece({ast.unparse(loop.target)})"
-                    yield Insertion(self.path, loop.body[0].lineno, text, mark.field)
-                if (name := _assigned(statement)) is not None and statement.end_lineno is not None:
-                    text = f"{' ' * statement.col_offset}{HELPER}.reply({name})"
-                    yield Insertion(self.path, statement.end_lineno + 1, text, mark.field)
-                elif not isinstance(statement, ast.Return) and not loops:
-                    self.made.left_out.append((place, "the reply of the model has no name"))
+            if mark.action == "reply" and function is not None:
+                yield from self._reply(mark, statement, function)
                 continue
             call = _note(mark, statement)
             if call is None:
@@ -186,16 +191,27 @@ class _File:
                 continue
             yield Insertion(self.path, statement.lineno, " " * statement.col_offset + call, mark.field)
 
-
-def _reading(statement: ast.stmt, function: ast.AST) -> Iterator[ast.For | ast.AsyncFor]:
-    """Yield the loops of a function over the chunks of a reply that a statement streams; each names its chunk."""
-    name = _assigned(statement)
-    for node in ast.walk(function):
-        if not isinstance(node, ast.For | ast.AsyncFor) or not isinstance(node.target, ast.Name):
-            continue
-        is_over = isinstance(node.iter, ast.Name) and node.iter.id == name
-        if (node is statement or is_over) and node.body[0].lineno > node.iter.end_lineno:  # type: ignore[operator]
-            yield node
+    def _reply(self, mark: SpanMark, statement: ast.stmt, function: ast.AST) -> Iterator[Insertion]:
+        """Yield the lines that read the reply of a model, or note the call that a function is to be around."""
+        call = reply_call(statement, mark.line, str(mark.value))
+        name, entered = assigned_name(statement, call), entered_name(statement, call)
+        loops = list(reading_loops(statement, function, name or entered))
+        for loop in loops:
+            text = f"{' ' * loop.body[0].col_offset}{HELPER}.piece({ast.unparse(loop.target)})"
+            yield Insertion(self.path, loop.body[0].lineno, text, mark.field)
+        if name is not None and statement.end_lineno is not None:
+            text = f"{' ' * statement.col_offset}{HELPER}.reply({name})"
+            yield Insertion(self.path, statement.end_lineno + 1, text, mark.field)
+        elif entered is not None and isinstance(statement, ast.With | ast.AsyncWith) and call is not None:
+            first = statement.body[0]
+            if first.lineno > (call.end_lineno or 0):
+                yield Insertion(
+                    self.path, first.lineno, f"{' ' * first.col_offset}{HELPER}.reply({entered})", mark.field
+                )
+        elif call is not None and not is_whole(statement, call):
+            self.wrapped.append((call, f"{HELPER}.{reader_of(statement, call)}"))
+        elif not isinstance(statement, ast.Return) and not loops:
+            self.made.left_out.append((f"{self.path}:{mark.line}", "the reply of the model has no name"))
 
 
 def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -235,9 +251,9 @@ def _by_line(function: ast.AST) -> dict[int, ast.stmt]:
     return {line: node for line, node in found.items() if not isinstance(node, _FUNCTIONS)}
 
 
-def _assigned(statement: ast.stmt) -> str | None:
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    return target.id if isinstance(target, ast.Name) else None
+def _called(call: ast.expr) -> str:
+    inner = call.value if isinstance(call, ast.Await) else call
+    return ast.unparse(inner.func) if isinstance(inner, ast.Call) else ""
 
 
 def _note(mark: SpanMark, statement: ast.stmt) -> str | None:

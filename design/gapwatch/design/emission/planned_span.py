@@ -16,7 +16,8 @@ class SpanMark:
             result, as a model's reply; `ends`: set how the innermost agent ends; `choose`: the same, by the first local
             name that is true.
         field: Field of the span, without `attributes.`.
-        value: The value that is set; of `choose`: (local name, value) of each, the first that is true counts.
+        value: The value that is set; of `reply`: last part of the name of what is called; of `choose`:
+            (local name, value) of each, the first that is true counts.
     """
 
     line: int

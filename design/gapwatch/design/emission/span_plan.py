@@ -150,7 +150,7 @@ class _Planner:
             elif name in _OF_REPLY:
                 made.reads_reply = True
                 for hit in self._hits("calls_llm", "direct"):
-                    self._mark(hit.symbol, hit.line, "reply", "reply")
+                    self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
             elif name == "attributes.retrieved_count":
                 made.start["retrieved_count"] = "of_result"
             elif name == "attributes.rows_written":

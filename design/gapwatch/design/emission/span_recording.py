@@ -6,13 +6,14 @@ import functools
 import inspect
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 from opentelemetry import context, trace
 
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
-_NOTES, _SAID = "span_recording.notes", "span_recording.said"
+_NOTES, _SAID, _HELD = "span_recording.notes", "span_recording.said", "span_recording.held"
 _TOKENS = {
     "gen_ai.usage.input_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count"),
     "gen_ai.usage.output_tokens": ("completion_tokens", "output_tokens", "candidates_token_count"),
@@ -172,28 +173,45 @@ def ends(how: str | None) -> None:
         notes["agent_exit"] = how
 
 
-def reply(value: Any) -> None:
-    """Note model, tokens and finish reason of a model's reply for the span of the function that runs."""
+def reply(value: Any) -> Any:
+    """Note model, tokens and finish reason of a model's reply for the span of the function that runs; return the reply.
+
+    One that is read later, such as a response of HTTP or the helper of a stream, is noted at the end of the function.
+    """
     notes = context.get_value(_NOTES)
-    if isinstance(notes, dict):
-        for key, found in _reply(value).items():
-            is_count = key in _TOKENS and isinstance(notes.get(key), int)
-            notes[key] = notes[key] + found if is_count else found
-        notes[_SAID] = _said(value)
+    is_text = isinstance(value, str | bytes | None)
+    if isinstance(notes, dict) and not _take(notes, value) and not is_text:
+        notes.setdefault(_HELD, []).append(value)
+    return value
 
 
 def piece(chunk: Any) -> None:
     """Note what one chunk of a model's streamed reply says, as `reply` does of a whole one, and add its text."""
     notes = context.get_value(_NOTES)
     if isinstance(notes, dict):
-        for key, found in _reply(chunk).items():
+        whole, delta = _get(chunk, "response"), _get(chunk, "delta")  # an event of OpenAI's responses; Anthropic's
+        found = {**_reply(_get(chunk, "message")), **_reply(whole), **_reply(chunk)}
+        if isinstance(reason := _get(delta, "stop_reason"), str):
+            found["gen_ai.response.finish_reasons"] = [reason]
+        for key, value in found.items():
             # Some providers give the tokens so far with each chunk, others with the last one.
-            notes[key] = max(found, notes.get(key, 0)) if key in _TOKENS else found
-        choices = getattr(chunk, "choices", None)
-        delta = getattr(choices[0], "delta", None) if choices else getattr(chunk, "delta", chunk)
-        text = _said(delta) or getattr(delta, "text", None)
+            notes[key] = max(value, notes.get(key, 0)) if key in _TOKENS else value
+        choices = _get(chunk, "choices")
+        delta = _get(choices[0], "delta") if choices else delta or chunk
+        text = _said(delta) or _get(delta, "text")
+        if isinstance(delta, str):
+            text = delta if _get(chunk, "type") == "response.output_text.delta" else None
         said = notes.get(_SAID) or ""
         notes[_SAID] = (said + text)[:_MOST] if isinstance(text, str) else said
+        if found and isinstance(_get(whole, "output"), list):
+            notes[_SAID] = _said(whole) or notes[_SAID]
+
+
+def pieces(chunks: Any) -> Any:
+    """Give the chunks of a streamed reply, each after it is noted."""
+    for chunk in chunks:
+        piece(chunk)
+        yield chunk
 
 
 class _Open:
@@ -222,6 +240,8 @@ class _Open:
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
         notes.pop(_NOTES, None)
+        for held in notes.pop(_HELD, ()):
+            _take(notes, _whole(held))
         end, told_by = notes.pop("agent_end", None), notes.pop("agent_limit", "")
         if end is not None and notes["agent_exit"] is None:
             how = "error" if isinstance(error, Exception) else end
@@ -279,33 +299,67 @@ def _text(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
+def _get(value: Any, name: str) -> Any:
+    """Return an attribute; None where there is none, or where it cannot be read yet."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
+def _take(notes: dict[str, Any], value: Any) -> bool:
+    """Add what a reply says to the notes; return whether it is one."""
+    found = _reply(value)
+    for key, said in found.items():
+        is_count = key in _TOKENS and isinstance(notes.get(key), int)
+        notes[key] = notes[key] + said if is_count else said
+    if found or _get(value, "choices"):
+        notes[_SAID] = _said(value)
+    return bool(found)
+
+
+def _whole(value: Any) -> Any:
+    """Return the reply that an HTTP response or the helper of a stream holds by now; None without one."""
+    body = _get(_get(value, "http_response"), "_content")  # `content` raises before it is read
+    if isinstance(body, bytes):
+        try:
+            return json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
+        except (ValueError, RecursionError):
+            return None
+    state = _get(value, "_state")
+    snapshots = (_get(value, "current_message_snapshot"), _get(value, "current_completion_snapshot"))
+    return next((s for s in (*snapshots, _get(state, "_completed_response")) if s is not None), None)
+
+
 def _reply(value: Any) -> dict[str, Any]:
     """Return model, tokens and finish reason of a model's reply, as attributes; nothing of other values."""
-    usage = getattr(value, "usage", None) or getattr(value, "usage_metadata", None) or {}
-    metadata = getattr(value, "response_metadata", None) or {}  # LangChain
+    usage = _get(value, "usage") or _get(value, "usage_metadata") or {}
+    metadata = _get(value, "response_metadata") or {}  # LangChain
     found: dict[str, Any] = {}
 
     def read(name: str) -> Any:
-        return usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+        return usage.get(name) if isinstance(usage, dict) else _get(usage, name)
 
     for key, names in _TOKENS.items():
         count_of = next((read(name) for name in names if isinstance(read(name), int)), None)
         if count_of is not None:
             found[key] = count_of
-    choices = getattr(value, "choices", None)
-    reason = getattr(choices[0], "finish_reason", None) if choices else getattr(value, "stop_reason", None)
-    if getattr(value, "status", None) == "incomplete":  # OpenAI's responses
-        reason = "length"
+    choices, output, status = _get(value, "choices"), _get(value, "output"), _get(value, "status")
+    reason = _get(choices[0], "finish_reason") if choices else _get(value, "stop_reason")
+    if isinstance(output, list) and status in ("completed", "incomplete"):  # OpenAI's responses
+        is_called = any(_get(item, "type") == "function_call" for item in output)
+        reason = "length" if status == "incomplete" else "tool_calls" if is_called else "stop"
     reason = metadata.get("finish_reason", reason) if isinstance(metadata, dict) else reason
     model = metadata.get("model_name") if isinstance(metadata, dict) else None
-    model = model or getattr(value, "model", None)
+    model = model or _get(value, "model")
     if not found and not reason:
         return {}
     if isinstance(reason, str):
         found["gen_ai.response.finish_reasons"] = [reason]
     if isinstance(model, str):
         found["gen_ai.response.model"] = model
-    cost = read("cost") or (getattr(value, "_hidden_params", None) or {}).get("response_cost")
+    hidden = _get(value, "_hidden_params")
+    cost = read("cost") or (hidden.get("response_cost") if isinstance(hidden, dict) else None)
     if isinstance(cost, int | float) and cost > 0:
         found["gen_ai.usage.cost"] = float(cost)
     return found
@@ -313,11 +367,27 @@ def _reply(value: Any) -> dict[str, Any]:
 
 def _said(value: Any) -> str | None:
     """Return the text of a model's reply, or JSON of the calls of tools that it is; None for other values."""
-    choices = getattr(value, "choices", None)
-    message = getattr(choices[0], "message", None) if choices else value
-    content, calls = getattr(message, "content", None), getattr(message, "tool_calls", None)
+    choices, output = _get(value, "choices"), _get(value, "output")
+    message = _get(choices[0], "message") if choices else value
+    content, calls = _get(message, "content"), _get(message, "tool_calls")
+    if isinstance(output, list):  # OpenAI's responses
+        content = [part for item in output for part in _get(item, "content") or ()]
+        calls = [item for item in output if _get(item, "type") == "function_call"]
     if isinstance(content, list):
-        content = "".join(p.get("text", "") if isinstance(p, dict) else getattr(p, "text", None) or "" for p in content)
+        calls = calls or [p for p in content if _get(p, "type") == "tool_use"]
+        content = "".join(p.get("text", "") if isinstance(p, dict) else _get(p, "text") or "" for p in content)
     if not content and calls:
-        return _text([c if isinstance(c, dict) else getattr(c, "function", c) for c in calls])
+        return _text([_call(c) for c in calls])
+    content = content or (_get(choices[0], "text") if choices else None)
     return content if isinstance(content, str) else "" if choices or calls is not None else None
+
+
+def _call(call: Any) -> Any:
+    function = _get(call, "function") or call
+    if isinstance(function, dict):
+        return function
+    given = _get(function, "arguments") or _get(function, "input")
+    return {
+        "name": _get(function, "name"),
+        "arguments": given if isinstance(given, str) else _get(given, "__dict__") or given,
+    }

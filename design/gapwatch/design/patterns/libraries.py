@@ -10,6 +10,8 @@ from pathlib import Path
 
 from gapwatch.scorers.errors import UsageError
 
+#: Attributes of generated clients of HTTP APIs whose methods are those of the client, but give HTTP responses.
+_RAW = frozenset({"with_raw_response", "with_streaming_response"})
 #: Capabilities in the order in which the lists of an entry are tried; wildcards are tried after all names.
 CAPABILITIES = (
     "llm_chat",
@@ -200,7 +202,7 @@ class LibraryCatalog:
         return self._cache[dotted]
 
     def _find(self, dotted: str) -> str | None:
-        parts = dotted.split(".")
+        parts = [part for part in dotted.split(".") if part not in _RAW]
         for length in range(len(parts), 0, -1):
             entry = self._by_prefix.get(".".join(parts[:length]))
             if entry is not None:

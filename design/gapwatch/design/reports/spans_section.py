@@ -106,6 +106,7 @@ def _code(design: Design) -> Iterator[Block]:
     rows: list[tuple[Inline | Words, ...]] = [
         (Code(f"{i.path}:{i.line}"), Code(i.text.strip())) for i in patch.insertions[:_MOST_LINES]
     ]
+    rows += [(Code(at), ("around this call: ", Code(words))) for at, words in patch.wrapped[: _MOST_LINES - len(rows)]]
     by_hand = [
         (f"{p.path}:{p.function.line}", name, reason) for p in design.planned for name, reason in p.by_hand.items()
     ]
@@ -117,8 +118,8 @@ def _code(design: Design) -> Iterator[Block]:
         words += (Code("span_recording"), " that they import; ", run, " emits the same spans without them.")
         yield Paragraph(words, "sub")
         yield _table(("above", "line"), rows, "points")
-        if len(patch.insertions) > _MOST_LINES:
-            yield Paragraph((f"And {len(patch.insertions) - _MOST_LINES} more: the patch has them.",))
+        if (more := len(patch.insertions) + len(patch.wrapped) - len(rows)) > 0:
+            yield Paragraph((f"And {more} more: the patch has them.",))
     if by_hand or patch.left_out:
         yield _title("Fields that only you can write", 3)
         left = [*((at, f"{name}: {reason}") for at, name, reason in by_hand), *patch.left_out]

@@ -1,0 +1,119 @@
+"""Finds where a statement of a program has the reply of a model, so that a patch can read it there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+_WITH = (ast.With, ast.AsyncWith)
+
+
+def reply_call(statement: ast.stmt, line: int, name: str) -> ast.expr | None:
+    """Return the call of a model in a statement, with its `await`; None if it is not found.
+
+    Args:
+        statement: The statement.
+        line: Line of the call.
+        name: Last part of the name of what is called.
+    """
+    found: ast.Call | None = None
+    awaits: dict[ast.expr, ast.expr] = {}
+    for node in _own_nodes(statement):
+        if isinstance(node, ast.Await):
+            awaits[node.value] = node
+        if not isinstance(node, ast.Call) or not node.lineno <= line <= (node.end_lineno or 0):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called == name and (found is None or node.lineno > found.lineno):
+            found = node
+    return awaits.get(found, found) if found is not None else None
+
+
+def assigned_name(statement: ast.stmt, call: ast.expr | None) -> str | None:
+    """Return the name that a statement gives to the result of a call; None if it gives it to none, or to a part of it.
+
+    Args:
+        statement: The statement.
+        call: The call; None where it is not known, so that each value may be it.
+    """
+    target: ast.expr | None = None
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0] if call is None or statement.value is call else None
+    elif isinstance(statement, ast.AnnAssign) and (call is None or statement.value is call):
+        target = statement.target
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def entered_name(statement: ast.stmt, call: ast.expr | None) -> str | None:
+    """Return the name that a `with` gives to what the call's result makes; None without one."""
+    items = statement.items if isinstance(statement, _WITH) else ()
+    names = [i.optional_vars for i in items if i.context_expr is call]
+    return names[0].id if names and isinstance(names[0], ast.Name) else None
+
+
+def is_whole(statement: ast.stmt, call: ast.expr) -> bool:
+    """Return whether a statement returns the result of a call as it is, or goes through it."""
+    if isinstance(statement, ast.Return):
+        return statement.value is call
+    return isinstance(statement, ast.For | ast.AsyncFor) and statement.iter is call
+
+
+def reader_of(statement: ast.stmt, call: ast.expr) -> str:
+    """Return the function that reads a reply inside of an expression: `pieces` where it goes through the chunks."""
+    comprehended = [n.iter for n in _own_nodes(statement) if isinstance(n, ast.comprehension) and not n.is_async]
+    return "pieces" if call in comprehended else "reply"
+
+
+def reading_loops(statement: ast.stmt, function: ast.AST, name: str | None) -> Iterator[ast.For | ast.AsyncFor]:
+    """Yield the loops of a function over the chunks of a reply that a statement streams; each names its chunk.
+
+    Args:
+        statement: The statement with the call.
+        function: The function.
+        name: Name of the reply, or of the response that `parse` makes it of.
+    """
+    parsed = {name} if name is not None else set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and _is_parsed(node.value, name):
+            parsed |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.For | ast.AsyncFor) or not isinstance(node.target, ast.Name):
+            continue
+        is_over = (isinstance(node.iter, ast.Name) and node.iter.id in parsed) or _is_parsed(node.iter, name)
+        if (node is statement or is_over) and node.body[0].lineno > node.iter.end_lineno:  # type: ignore[operator]
+            yield node
+
+
+def _is_parsed(value: ast.expr, name: str | None) -> bool:
+    """Return whether a value is what a response is parsed to."""
+    value = value.value if isinstance(value, ast.Await) else value
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr != "parse":
+        return False
+    return name is not None and isinstance(value.func.value, ast.Name) and value.func.value.id == name
+
+
+def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the expressions of a statement without those of the statements inside it."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.stmt | ast.excepthandler)]
+
+
+def with_calls(lines: list[str], calls: Iterable[tuple[ast.expr, str]]) -> list[str]:
+    """Return the lines of a file with functions around some expressions.
+
+    Args:
+        lines: The lines.
+        calls: The expressions, each with the name of the function.
+    """
+    edits: list[tuple[int, int, str]] = []
+    for call, function in calls:
+        edits.append((call.lineno, call.col_offset, f"{function}("))
+        edits.append((call.end_lineno or 0, call.end_col_offset or 0, ")"))
+    after = list(lines)
+    for line, column, text in sorted(edits, reverse=True):
+        before = after[line - 1].encode("utf-8")
+        after[line - 1] = (before[:column] + text.encode("utf-8") + before[column:]).decode("utf-8")
+    return after
