@@ -117,3 +117,44 @@ def test_a_layer_below_that_passes_its_errors_on_gives_up_nothing(tmp_path: Path
     found = run_design(scan_repository(write_tree(tmp_path, {"service.py": source})))
 
     assert {h.symbol.rpartition(".")[2] for h in found.hits if h.pattern == "fails_request"} == {"query", "answer"}
+
+
+STREAM = """
+import json
+
+from fastapi import FastAPI
+from openai import OpenAI
+from sse_starlette import EventSourceResponse
+
+app = FastAPI()
+client = OpenAI()
+
+
+def pieces(question):
+    for piece in client.chat.completions.create(model="m", messages=[question], stream=True):
+        yield piece.choices[0].delta.content
+
+
+async def events(stream):
+    try:
+        async for piece in stream:
+            yield {"event": "data", "data": piece}
+    except Exception:
+        yield {"event": "error", "data": json.dumps({"status_code": 500, "message": "Internal Server Error"})}
+    yield {"event": "end"}
+
+
+@app.post("/stream")
+async def stream(question: str):
+    return EventSourceResponse(events(pieces(question)))
+"""
+
+
+def test_a_stream_that_tells_of_its_failure_and_ends_in_order_is_a_failed_request(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"service.py": STREAM})), is_bounded=False)
+
+    failed = [p.line for m in made.metrics if m.family == "failed_requests" for p in m.places]
+    assert failed == [1 + STREAM.splitlines().index(next(x for x in STREAM.splitlines() if "Internal Server" in x))]
+    # Only a reader who leaves can break such a stream off.
+    watched = {s for m in made.metrics if m.family == "stream_completed" for s in m.symbols}
+    assert watched == {"service.pieces"}

@@ -9,8 +9,21 @@ from dataclasses import replace
 
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
 from gapwatch.design.patterns.call_sites import CallSites
+from gapwatch.design.patterns.code_walk import names_in
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.source.ir import Stmt, body_of, caught_by, handler_body, handlers_of, line_of, members_in, value_of
+from gapwatch.design.source.ir import (
+    Stmt,
+    body_of,
+    caught_by,
+    handler_body,
+    handlers_of,
+    is_name,
+    iterable_of,
+    line_of,
+    members_in,
+    name_of,
+    value_of,
+)
 from gapwatch.design.source.program import Program, last_name, statements
 
 #: Decorators by which a framework runs a function for each request or message of a user.
@@ -52,8 +65,10 @@ def find_request_failures(
         subject = Subject(program, sites, program.functions[numbers[symbol]])
         out.update(h for s in nested for h in _seen(by_symbol[s], subject))
         for edge in sites.callees.get(symbol, ()):
-            if edge.dst in distances and edge.dst not in serving and edge.dst in numbers:
-                below = Subject(program, sites, program.functions[numbers[edge.dst]])
+            if edge.dst in serving or edge.dst not in numbers:
+                continue
+            below = Subject(program, sites, program.functions[numbers[edge.dst]])
+            if edge.dst in distances or _hands_on(below):
                 out.update(_given_up(below, by_symbol[edge.dst]))
     return out
 
@@ -82,6 +97,8 @@ def _raises_status(s: Stmt) -> bool:
 def _given_up(subject: Subject, hits: list[PatternHit]) -> Iterator[PatternHit]:
     """Yield what a function gives back where all that it does has failed."""
     body = [s for s in subject.ir.body if s[0] != "expr" or s[2][0] != "k"]
+    while body and _says_the_end(body[-1]):
+        body.pop()
     if not body or body[-1][0] != "try" or sum(1 for s in body if s[0] == "try") > 1:
         return
     before = body[:-1]
@@ -93,6 +110,18 @@ def _given_up(subject: Subject, hits: list[PatternHit]) -> Iterator[PatternHit]:
             for hit in hits:
                 if hit.pattern == "returns_failure" and int(handler[0]) <= hit.line <= last:
                     yield replace(hit, pattern=_PATTERN, kind="answer")
+
+
+def _hands_on(subject: Subject) -> bool:
+    """Return whether a generator sends what it gets from a stream that it is given."""
+    given = {p.name for p in subject.ir.params}
+    loops = [s for s in subject.statements if s[0] == "for"]
+    return subject.ir.is_generator and any(is_name(iterable_of(s)) and name_of(iterable_of(s)) in given for s in loops)
+
+
+def _says_the_end(s: Stmt) -> bool:
+    """Return whether a statement sends a mark at the end of a stream, which says nothing of what came before."""
+    return s[0] == "expr" and s[2][0] == "y" and not names_in(s[2])
 
 
 def _is_broad(handler: Stmt) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gapwatch.design.patterns.code_walk import arguments_of, callee_text, names_in, text_of
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in, names_in, text_of
 from gapwatch.design.routes.forms import STEPS
 from gapwatch.design.routes.ways import Way
 from gapwatch.design.source.ir import Expr, Stmt, end_of, is_call, keywords_of, line_of, members_in, positional_of
@@ -29,6 +29,8 @@ _FALLBACK = re.compile(
 _SETTING = re.compile(r"environ|getenv|get_?env|settings?(\.|_|$)|(^|[._])config(\.|_|$)|from_env", re.I)
 _MAKING = frozenset(("create", "make", "add", "insert", "new", "init", "register", "ensure", "setup", "start"))
 _REPEATED = re.compile(r"attempt|retry|retries|tries|delay|timeout|backoff|wait|jitter|sleep", re.I)
+_READS = re.compile(r"\s*(SELECT|MATCH)\b", re.I)
+_WRITES = re.compile(r"\s*(INSERT|UPDATE|UPSERT|MERGE|CREATE|REPLACE)\b", re.I)
 #: Words of names that say nothing about what a call gives.
 _COMMON = frozenset(
     ["get", "set", "is", "to", "from", "make", "create", "build", "new", "async", "default", "init", "model", "class"]
@@ -113,6 +115,8 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
     left, right = last_name(first.call), last_name(second.call)
     if _is_setting(first) or _is_setting(second) or _makes(left) or _makes(right) or _CLEANS.search(right):
         return None
+    if _is_made_where_missing(first.call, second.call):
+        return None
     if callee_text(first.call) == callee_text(second.call):
         return _again(first, second, rebound)
     named = bool(_FALLBACK.search(f"{callee_text(second.call)} {text_of(second.call)}"))
@@ -167,6 +171,12 @@ def _is_next_step(value: Expr) -> bool:
     """Return whether a value only says which nodes of a graph are next."""
     inner = list(members_in(value)) if value[0] in ("l", "t") else [value]
     return bool(inner) and all(is_call(e) and last_name(e) in STEPS for e in inner)
+
+
+def _is_made_where_missing(first: Expr, second: Expr) -> bool:
+    """Return whether a statement of SQL reads a row, and the other writes it where there is none."""
+    read, write = ([t for a in arguments_of(call) for t in constants_in(a)] for call in (first, second))
+    return any(_READS.match(t) for t in read) and any(_WRITES.match(t) for t in write)
 
 
 def _is_setting(way: Way) -> bool:

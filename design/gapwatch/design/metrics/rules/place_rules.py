@@ -15,6 +15,7 @@ from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_
 from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
 from gapwatch.design.patterns.code_walk import (
+    arguments_of,
     calls_in,
     names_in,
     own_expressions,
@@ -103,7 +104,10 @@ def _ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
         return None
     subject = view.code.subject(symbol)
     at = [c for c in subject.calls if call_line(c) == place.line] if subject is not None else []
-    given = [f for c in at if subject for edge in subject.inside(c) if (f := view.code.subject(edge.dst)) is not None]
+    made = [(c, f) for c in at if subject for e in subject.inside(c) if (f := view.code.subject(e.dst)) is not None]
+    # A generator that is handed to another one ends in its hands.
+    handed = {id(i) for c, f in made if f.ir.is_generator for a in arguments_of(c) for i in walk(a)}
+    given = [f for c, f in made if id(c) not in handed]
     streams = [f for f in given if f.ir.is_generator]
     if streams and all(_takes_each_error(f, view) for f in streams):
         return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
