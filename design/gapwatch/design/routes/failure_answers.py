@@ -23,6 +23,7 @@ from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
+from gapwatch.design.routes.given_back import is_argument, lacks_a_part
 from gapwatch.design.routes.invalid_answers import invalid_answers
 from gapwatch.design.routes.normal_ends import NormalEnds, says_status
 from gapwatch.design.routes.nothing_found import nothing_found
@@ -135,8 +136,6 @@ _GIVEN_WRONG = re.compile(
 _STARTS = re.compile(r"^_*(init|initiali[sz]e|set_?up|configure)(_|$)|^_+init__$")
 #: Names of functions that word errors.
 _OF_ERRORS = re.compile(r"(^|_)(errors?|exceptions?|failures?)(_|$)")
-#: Parameters by which a caller says what to give instead.
-_INSTEAD = re.compile(r"default|fallback", re.I)
 #: Names of functions that look at what they are given, and texts that say that nothing is there.
 _CHECKS = re.compile(r"^_*(validate|check|verify|is|has|can|should|needs|test|probe|ping|classify|normali[sz]e)_")
 _NOTHING = re.compile(r"^\W*(no|nothing|none|unable|could not|couldn't)\b|\bnot found\b", re.I)
@@ -171,7 +170,9 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             if is_said or (refuses and (_is_one_of(value, None) or is_text(value))):
                 continue  # what a person wrote is refused
             form = _form(subject, inside, value, caught)
-            if value is not None and form in _KINDS and not (form == "given" and not _is_argument(subject, value)):
+            if form == "given" and lacks_a_part(subject, value):
+                yield value, line_of(x), "empty", 0.8
+            elif form in _KINDS and (form != "given" or is_argument(subject, value)):
                 yield value, line_of(x), _KINDS[form], 0.9
         yield from ((value, line_of(x), "error text", 0.8) for x in inside if (value := _recorded(subject, x)))
         bound = {text_of(t) for y in statements(body_of(s)) if y[0] == "assign" for t in targets_of(y)}
@@ -194,7 +195,7 @@ def _of_handlers(subject: Subject, s: Stmt, after: Body) -> Iterator[_Found]:
             form = _form(subject, [], value)
             # What the normal course gives too tells no failure.
             is_shared = (form == "given" or _is_one_of(value, True, False, "")) and not leaves(body_of(s))
-            if form in ("empty", "text", "error") or (form == "given" and _is_argument(subject, value)):
+            if form in ("empty", "text", "error") or (form == "given" and is_argument(subject, value)):
                 yield from [] if is_shared else [(value, line_of(follows), _KINDS[form], 0.7)]
         is_refused = refuses or _REFUSES.search(text_of(caught_by(handler)))
         is_end = s is subject.ir.body[-1] and not is_refused
@@ -285,12 +286,6 @@ def _always_gives(body: Body) -> bool:
 
 def _returns(body: Body) -> bool:
     return any(x[0] == "return" for x in statements(body))
-
-
-def _is_argument(subject: Subject, value: Expr) -> bool:
-    names = {n.partition(".")[0] for n in names_in(value)}
-    given = {p.name for p in subject.ir.params if p.name not in ("self", "cls") and not _INSTEAD.search(p.name)}
-    return bool(names & given)
 
 
 def _is_one_of(value: Expr, *wanted: object) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.patterns.code_walk import arguments_of, names_in
+from gapwatch.design.patterns.code_walk import arguments_of, names_in, unwrapped
 from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.routes.check_steps import made_by
+from gapwatch.design.routes.checks import failed_names
 from gapwatch.design.routes.reaches import reaches
 from gapwatch.design.routes.ways import flowing_calls
 from gapwatch.design.source.ir import (
@@ -17,6 +19,7 @@ from gapwatch.design.source.ir import (
     constant_of,
     handler_body,
     handlers_of,
+    is_call,
     keywords_of,
     line_of,
     members_in,
@@ -32,7 +35,11 @@ _MOST = 6
 
 
 def invalid_answers(subject: Subject) -> Iterator[tuple[Expr, int]]:
-    """Yield (value, line) where a reader of a model's answers gives nothing back for a form that it cannot read."""
+    """Yield (value, line) where a reader of a model's answers gives nothing back for a form that it cannot read.
+
+    So does a function that asks a model, where what it has read of the answer is missing.
+    """
+    yield from _of_read(subject)
     if not _READS.search(subject.ir.name) or all(e[0] == "k" or _is_empty(e) for e in subject.returned):
         return
     given = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
@@ -46,6 +53,31 @@ def invalid_answers(subject: Subject) -> Iterator[tuple[Expr, int]]:
         value = (value_of(s) or ("k", None)) if s[0] == "return" else None
         if value is not None and _is_empty(value) and id(s) not in handled:
             yield value, line_of(s)
+
+
+def _of_read(subject: Subject) -> Iterator[tuple[Expr, int]]:
+    """Yield (value, line) of what is given back where an own function has read nothing of what a model said."""
+    before: list[Stmt] = []
+    for s in subject.statements:
+        test, block = branches_of(s)[0] if s[0] == "if" else (("k", None), ())
+        value = value_of(block[-1]) or ("k", None) if block and block[-1][0] == "return" else None
+        if value is not None and _is_empty(value):
+            for _, made in made_by(before, failed_names(test), s):
+                call = unwrapped(made)
+                if call is not None and is_call(call) and _reads_answer(subject, before, call):
+                    yield value, line_of(block[-1])
+        before.append(s)
+
+
+def _reads_answer(subject: Subject, before: list[Stmt], call: Expr) -> bool:
+    """Return whether a call hands what a model said to an own function that asks none and parses it."""
+    readers = [other for edge in subject.inside(call) if (other := subject.other(edge.dst)) is not None]
+    if not readers or not arguments_of(call) or "llm_chat" in reaches(subject, call):
+        return False
+    if not any("json" in reaches(other, c) for other in readers for c in other.calls):
+        return False
+    text = positional_of(call)[0] if positional_of(call) else keywords_of(call)[0][1]
+    return any("llm_chat" in reaches(subject, c) for c in flowing_calls(subject, before, text))
 
 
 def _inside(handler: Stmt) -> Iterator[Stmt]:

@@ -54,7 +54,8 @@ _LINES = frozenset(
 _WIRE = frozenset({"requests", "httpx", "aiohttp", "urllib", "urllib3", "http"})
 #: What a reply holds around the text of a model.
 _ANSWER = re.compile(
-    r"choices|['\"]replies['\"]|\.message\b|['\"]message['\"]|content_block|tool_calls?\b|output_text|\bcontent\b\W*\[|arguments|completion"
+    r"choices|['\"](replies|message)['\"]|\.message\b|content_block|tool_calls?\b|output_text|\bcontent\b\W*\[|arguments"
+    r"|completion"
 )
 #: What `_why` returns for the text of a model or of a service outside.
 _SEEN = ""
