@@ -32,6 +32,7 @@ from gapwatch.design.instrumentation.instrumentation import Instrumentation, fin
 from gapwatch.design.metrics.answered_metrics import needed_fields, set_answered
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
+from gapwatch.design.metrics.left_out_code import LeftOutCode
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.model_prices import ModelPrice, named_prices
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
@@ -111,6 +112,7 @@ class Design:
         metrics: Metrics of the portfolio.
         selection: How they were selected, with the shelf of those that passed the critic and were not.
         dropped: Rejected metrics, each with its last review.
+        left_out: Code without a metric because no request runs it.
         critique: Reviews of `metrics`.
         gaps: Judges and functions that are not monitored.
         questions: All questions; `open_questions` are those without a fact.
@@ -145,6 +147,7 @@ class Design:
     metrics: list[MetricDesign]
     selection: PortfolioSelection
     dropped: list[tuple[MetricDesign, MetricReview]]
+    left_out: list[LeftOutCode]
     critique: Critique
     gaps: list[Gap]
     questions: list[QuestionDraft]
@@ -323,6 +326,7 @@ def _finish(
         metrics=metrics,
         selection=selection,
         dropped=choice.dropped,
+        left_out=choice.left_out,
         critique=replace(
             choice.critique,
             reviews=[*choice.critique.reviews, *shared_reviews(metrics, choice.critique.reviews)],

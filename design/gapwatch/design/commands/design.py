@@ -323,7 +323,7 @@ def record_answer_command(
 def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, quiet: bool) -> None:
     """Take a metric of REPO from the shelf into the portfolio.
 
-    NAME is one of the report's section "Shelf". The next `gapwatch design REPO` writes it.
+    NAME is one of the report's sections "Shelf" and "Code that no request runs". `gapwatch design REPO` then writes it.
     """
     import datetime
     import difflib
@@ -335,10 +335,10 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
     made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
     if any(m.name == name for m in made.metrics):
         raise UsageError(f"{name} is in the portfolio of {repo} already")
-    if not any(s.metric.name == name for s in made.selection.shelf):
-        near = difflib.get_close_matches(name, [s.metric.name for s in made.selection.shelf])
-        meant = f"did you mean {' or '.join(near)}?" if near else "the report lists its names"
-        raise UsageError(f"the shelf of {repo} has no metric {name!r}; {meant}")
+    names = [*(s.metric.name for s in made.selection.shelf), *(n for left in made.left_out for n in left.metrics)]
+    if name not in names:
+        near = " or ".join(difflib.get_close_matches(name, names))
+        raise UsageError(f"the shelf of {repo} has no metric {name!r}; did you mean {near or 'a name of the report'}?")
     try:
         fact = added_fact(name, by, datetime.datetime.now(datetime.UTC).date().isoformat())
     except ValueError as error:

@@ -12,11 +12,13 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.metrics.catalog import Catalog
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
+from gapwatch.design.metrics.left_out_code import LeftOutCode, left_out_code
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.refine import Refiner
 from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.served_code import served_functions
 from gapwatch.design.metrics.rules.set_up_code import set_up_functions
+from gapwatch.design.metrics.selection import added_metrics
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.metrics.trace_judges import TraceJudges
 from gapwatch.design.metrics.traceability import Gap, link
@@ -87,6 +89,7 @@ class MetricChoice:
         critique: Reviews of `metrics`.
         gaps: Judges that no other metric monitors between judgements.
         code: The code that they claim something about.
+        left_out: Code that no request runs.
     """
 
     metrics: list[MetricDesign]
@@ -94,6 +97,7 @@ class MetricChoice:
     critique: Critique
     gaps: list[Gap]
     code: ClaimedCode
+    left_out: list[LeftOutCode]
 
 
 def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refiner: Refiner | None) -> MetricChoice:
@@ -165,6 +169,7 @@ def _review_until_settled(
     dropped: list[tuple[MetricDesign, MetricReview]] = []
     critique = Critique([])
     claimed = CodeView(code, view.prompts, metrics, by_component, served_functions(code), set_up_functions(code))
+    claimed = replace(claimed, added=frozenset(added_metrics(facts)))
     for rounds_left in reversed(range(MAX_ROUNDS)):
         claimed = replace(claimed, metrics=metrics)
         critique = review_metrics(Case(view.architecture, metrics, by_component, facts, claimed))
@@ -187,7 +192,7 @@ def _review_until_settled(
     refused = {(m.component, f"missing_deterministic_coverage: {m.pattern}") for m, _ in dropped}
     issues = [i for i in critique.cross_component_issues if (i.component, i.issue) not in refused]
     settled = replace(critique, reviews=reviews, cross_component_issues=issues)
-    return MetricChoice(metrics, dropped, settled, gaps, code)
+    return MetricChoice(metrics, dropped, settled, gaps, code, left_out_code(claimed, dropped))
 
 
 def _without_broken(metrics: list[MetricDesign]) -> list[MetricDesign]:

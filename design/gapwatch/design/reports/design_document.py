@@ -27,6 +27,7 @@ from gapwatch.design.reports.document import (
     Words,
 )
 from gapwatch.design.reports.graph_folding import folded
+from gapwatch.design.reports.left_out_section import left_out_section
 from gapwatch.design.reports.spans_section import points_section, present_section
 from gapwatch.design.reports.summary import summary, unread_languages, unread_paths
 from gapwatch.design.stage import Design
@@ -70,6 +71,7 @@ def design_document(design: Design) -> Document:
         present_section,
         points_section,
         _shelf,
+        left_out_section,
         _refused,
         _reading,
     )

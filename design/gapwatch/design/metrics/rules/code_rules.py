@@ -10,7 +10,7 @@ from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
 from gapwatch.design.metrics.rules.error_paths import in_body
-from gapwatch.design.metrics.rules.place_rules import PLACE_RULES
+from gapwatch.design.metrics.rules.place_rules import PLACE_RULES, UNSERVED
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     constants_in,
@@ -65,6 +65,7 @@ def bad_places(metric: MetricDesign, view: CodeView) -> dict[CodePlace, tuple[st
             metric.family,
             metric.claim.get("field"),
             metric.claim.get("present"),
+            metric.name in view.added,
         )
         if key not in view.refusals:
             view.refusals[key] = _refusal(metric, place, symbol, view)
@@ -77,7 +78,8 @@ def _refusal(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView
     """Return the first rule that a place breaks, with the reason."""
     for name, rule in PLACE_RULES.items():
         # An agent that is made when the program starts answers requests.
-        why = None if metric.is_of_trace and name == "set_up" else rule(metric, place, symbol, view)
+        is_served = (metric.is_of_trace and name == "set_up") or (metric.name in view.added and name in UNSERVED)
+        why = None if is_served else rule(metric, place, symbol, view)
         if why is not None:
             return name, f"{place}: {why}"
     return None

@@ -38,6 +38,7 @@ class CodeView:
         set_up: Functions that run once, when the program starts.
         refusals: Rule and reason of each place that was looked at for a claim, None for a good one; further rounds of
             review take them over.
+        added: Metrics that somebody added, against what the code shows of who runs it.
     """
 
     code: ClaimedCode
@@ -47,6 +48,7 @@ class CodeView:
     served: set[str] | None
     set_up: set[str]
     refusals: dict[tuple[object, ...], tuple[str, str] | None] = field(default_factory=dict)
+    added: frozenset[str] = frozenset()
 
     @cached_property
     def swallowing(self) -> dict[tuple[str, int], str]:

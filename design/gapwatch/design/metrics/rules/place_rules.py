@@ -356,6 +356,9 @@ def _always_a_row(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     return None
 
 
+#: Rules that say that no request runs the code; a person may know better.
+UNSERVED = frozenset({"set_up", "trial", "unused_code"})
+
 PLACE_RULES: dict[str, PlaceRule] = {
     "abstract_method": _abstract,
     "never_exhausted": _never_exhausted,
