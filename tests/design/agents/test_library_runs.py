@@ -116,6 +116,19 @@ class Desk:
         given = self.settings.arguments()
         return self.graph.invoke(question, **given)
 """
+#: Who runs the agent is handed it; its maker binds the limit.
+BOUND = """
+from langchain_core.runnables import Runnable
+from langgraph.graph import StateGraph
+
+
+def make_agent():
+    return StateGraph(dict).compile().with_config({"recursion_limit": 50})
+
+
+async def handle(agent: Runnable, question):
+    return await agent.ainvoke(question)
+"""
 PLAIN = _PYDANTIC + "\nasync def handle(question):\n    return (await agent.run(question)).output\n"
 
 #: Name: source, limit, bad ends, {(how, line)}.
@@ -130,6 +143,7 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
     "a limit at which an answer says so": (STOPS, "the limit of AgentExecutor", ("limit",), set()),
     "a limit that nothing sets": (NEEDS_MORE_STEPS, "the limit of create_react_agent", ("limit", "error"), set()),
     "a limit that another object gives": (ELSEWHERE, "recursion_limit: self.most", ("limit", "error"), set()),
+    "a limit that the maker binds": (BOUND, "recursion_limit: 50", ("limit", "error"), set()),
     "a limit of the agent's middleware": (MIDDLEWARE, "run_limit=8", ("limit", "error"), {("limit", 14)}),
     "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("limit", "error"), set()),
     "a limit where a function makes the agent": (MAKER, "max_function_calls=3", ("limit", "error"), set()),
@@ -151,3 +165,9 @@ def test_a_run_without_a_limit_of_its_own_is_a_call_like_others(tmp_path: Path) 
     assert loops(tmp_path, PLAIN) == ()
     graph = ELSEWHERE.replace('"recursion_limit"', '"tags"')
     assert loops(tmp_path / "graph", graph) == ()
+
+
+def test_of_several_limits_that_makers_bind_none_is_that_of_an_agent_that_is_handed_on(tmp_path: Path) -> None:
+    other = "\n\ndef make_other():\n    return StateGraph(dict).compile().with_config(recursion_limit=9)\n"
+
+    assert loops(tmp_path, BOUND + other) == ()

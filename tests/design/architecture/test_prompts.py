@@ -321,6 +321,19 @@ def test_the_prompt_of_an_agent_that_a_function_makes_is_sent_by_who_runs_it_and
     assert "m.reply" in {p.symbol for p in found}
 
 
+def test_what_a_setting_of_an_agent_says_of_a_tool_is_no_prompt_of_who_runs_the_agent(tmp_path: Path) -> None:
+    source = (
+        "from langchain_core.runnables import Runnable\nfrom own_agents import make_agent\n\n"
+        'agent = make_agent(search_description="Looks up what was uploaded; the best way to answer about files.")\n\n\n'
+        "async def run(app: Runnable, question):\n    return await app.ainvoke(question)\n\n\n"
+        "async def reply(question):\n    return await run(agent, question)\n"
+    )
+
+    assert _prompts(tmp_path, {"m.py": source}) == []
+    told = source.replace("search_description", "system_prompt")
+    assert [p.symbol for p in _prompts(tmp_path, {"m.py": told})] != []
+
+
 def test_what_a_prompt_is_filled_with_is_no_prompt_of_its_own(tmp_path: Path) -> None:
     source = (
         "from langchain_core.messages import SystemMessage\nfrom langchain_openai import ChatOpenAI\n\n\n"

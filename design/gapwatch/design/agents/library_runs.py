@@ -77,7 +77,25 @@ def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...], l
 def _limit(subject: Subject, run: Expr, names: frozenset[str]) -> str:
     """Return the code that sets one of some limits: in the function of a run, or where what it runs is made."""
     here = [e for s in subject.statements for e in own_expressions(s)]
-    return next((text for e in (*here, *_made(subject, run)) if (text := _set_in(e, names))), "")
+    found = next((text for e in (*here, *_made(subject, run)) if (text := _set_in(e, names))), "")
+    return found or _bound(subject, names)
+
+
+def _bound(subject: Subject, names: frozenset[str]) -> str:
+    """Return the limit that the program binds to its agents where it makes them: `agent.with_config({...})`.
+
+    Who runs an agent that another module makes does not say which; only a limit that all of them have counts.
+    """
+    program, found = subject.program, set[str]()
+    marks = [name.encode() for name in names]
+    for info in program.functions:
+        file = program.files[info.module]
+        if file is None or file.tags or b".with_config(" not in file.source or not any(m in file.source for m in marks):
+            continue
+        for call in (c for s in statements(info.ir.body) for e in own_expressions(s) for c in walk(e) if is_call(c)):
+            if last_name(call) == "with_config" and (text := _set_in(call, names)):
+                found.add(text)
+    return found.pop() if len(found) == 1 else ""
 
 
 def _set_in(e: Expr, names: frozenset[str]) -> str:

@@ -152,7 +152,10 @@ def is_prompt(text: str) -> bool:
 
 
 #: Keyword arguments that describe what is made.
-_DESCRIBING = frozenset({"description", "help", "help_text", "doc", "title", "label", "tooltip", "placeholder"})
+_DESCRIBING = re.compile(
+    r"^(description|help|help_text|doc|title|label|tooltip|placeholder)$"
+    r"|^(tools?|retrieval|retriever|search|function|field)_(description|desc|help)$"
+)
 
 
 #: Keys of a message, or of what a model is asked.
@@ -164,7 +167,7 @@ _OF_MESSAGES = re.compile(
 
 def without_descriptions(e: Expr) -> list[Expr]:
     """Return what stands directly in an expression, without texts that describe what a call makes, or a result."""
-    described = [v for n, v in keywords_of(e) if n in _DESCRIBING] if is_call(e) else []
+    described = [v for n, v in keywords_of(e) if n and _DESCRIBING.search(n)] if is_call(e) else []
     if e[0] == "d":
         given = [(k, v) for k, v in pairs_in(e) if k is not None and is_text(k) and text_and_fields(v) is not None]
         described += [v for k, v in given if not _OF_MESSAGES.search(constant_of(k).lower())]
