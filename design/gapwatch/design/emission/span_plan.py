@@ -140,6 +140,7 @@ class _Planner:
             "attributes.agent_steps": self._agent_steps,
             "attributes.tool_errors": self._tool_errors,
             "attributes.format_errors": self._format_errors,
+            "attributes.context_outcome": self._context,
         }
         for name in sorted(needed):
             reason = ""
@@ -373,6 +374,12 @@ class _Planner:
         for hit in hits:
             self._mark(hit.symbol, hit.line, "add", name)
         return "" if hits else "no line tells the model here"
+
+    def _context(self) -> str:
+        self.made.start["context_outcome"] = "whole"
+        for hit in self._hits("cuts_context"):
+            self._mark(hit.symbol, hit.line, "set", "context_outcome", "cut")
+        return ""
 
     def _breaker(self) -> str:
         marked = False

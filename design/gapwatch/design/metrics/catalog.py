@@ -86,6 +86,7 @@ class Catalog:
             self._requests,
             self._handlers,
             self._failure_answers,
+            self._context_cuts,
             self._services,
             self._caches,
             self._writes,
@@ -472,6 +473,21 @@ class Catalog:
                 questions=[f"q-{self.component.id}-default"],
                 action="read the failing answers; the status of their requests says nothing",
                 valid_when="the outcome is set where the value is made",
+            )
+
+    def _context_cuts(self) -> Iterator[MetricDesign]:
+        if hits := self._hits("cuts_context"):
+            yield self._make(
+                "context_cuts",
+                hits,
+                {"form": "check", "field": "attributes.context_outcome", "not": {"one_of": ["cut"]}},
+                purpose="what the model is sent fits: no message, document or row is left out",
+                concern="quality",
+                fields=["attributes.context_outcome"],
+                better="lower",
+                severity="ticket",
+                action="read what was left out; raise the budget, find less, or use a model that takes more",
+                valid_when="the outcome is set where something is left out",
             )
 
     def _errors(self, family: str, hits: list[PatternHit]) -> MetricDesign:

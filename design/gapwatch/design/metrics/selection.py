@@ -51,6 +51,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("tool_errors", 5),
     ("format_errors", 5),
     ("agent_steps", 4.5),
+    ("context_cuts", 4.5),
     ("answer_present", 6),
     ("passages_found", 6),
     ("output_parses", 6),

@@ -37,6 +37,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "fails_request": ("attributes.request_outcome",),
     "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
     "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
+    "cuts_context": ("attributes.context_outcome",),
 }
 #: Values of the fields, for the practitioner who emits them.
 VALUES: dict[str, str] = {
@@ -57,6 +58,7 @@ VALUES: dict[str, str] = {
     "attributes.agent_steps": "number of times that the model was asked",
     "attributes.tool_errors": "number of calls that the model was told have failed, 0 included",
     "attributes.format_errors": "number of answers without the right form, 0 included",
+    "attributes.context_outcome": "whole, or cut where something was left out because it did not fit",
     "attributes.retrieved_count": "number of passages returned",
     "attributes.finish_reason": "as the provider reports it: stop, length, content_filter, ...",
     "attributes.context": "the text that the answer must rest on, as in the prompt",
@@ -186,6 +188,7 @@ _ORDER = (
     "fails_request",
     "has_cascade",
     "parses_json",
+    "cuts_context",
     "has_cache",
     "has_circuit_breaker",
     "has_retry_loop",

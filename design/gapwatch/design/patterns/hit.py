@@ -40,6 +40,7 @@ PATTERNS = (
     "fails_request",
     "runs_agent",
     "tells_model_error",
+    "cuts_context",
 )
 
 
