@@ -56,6 +56,16 @@ CASES: dict[str, tuple[str, str, int]] = {
         "def f(x):\n    try:\n        reply = tool(x)\n    except OSError:\n        yield {'error': 'no contact'}\n    yield reply\n",
         5,
     ),
+    "the mark at the end of a stream that has told of its failure": (
+        "def f(x):\n    try:\n        for part in tool(x):\n            yield part\n    except OSError as e:\n        yield 'data: ' + str(e)\n        yield 'data: [DONE] now'\n",
+        "def f(x):\n    try:\n        for part in tool(x):\n            yield part\n    except OSError:\n        yield 'data: [DONE] now'\n",
+        6,
+    ),
+    "an answer in words of an agent that may also ask for a tool": (
+        "import openai\ndef parse_call(reply):\n    for line in reply.splitlines():\n        if line.startswith('CALL'): return line[4:]\n    return None\ndef f(x):\n    said = openai.OpenAI().chat.completions.create(model='m', messages=[x]).choices[0].message.content\n    call = parse_call(said)\n    if call is None:\n        words = said.strip()\n        return ('answer', words)\n    return ('call', call)\n",
+        "import openai\ndef parse_call(reply):\n    for line in reply.splitlines():\n        if line.startswith('CALL'): return line[4:]\n    return None\ndef f(x):\n    said = openai.OpenAI().chat.completions.create(model='m', messages=[x]).choices[0].message.content\n    call = parse_call(said)\n    if call is None:\n        return ('answer', 'There is nothing to call here.')\n    return ('call', call)\n",
+        5,
+    ),
     "a choice that the function does not have": (
         "def f(kind):\n    if kind == 'web':\n        return tool(kind)\n    else:\n        log.error('no such kind')\n        return None\n",
         "def f(kind):\n    found = tool(kind)\n    if found.state == 'web':\n        return found\n    else:\n        log.error('no such kind')\n        return None\n",

@@ -72,6 +72,15 @@ async def import_text(text: str):
     return files.import_file(text, app.state.log)
 
 
+@app.get("/check-model")
+async def check_model(question: str):
+    """Look whether the model can be reached."""
+    try:
+        return JSONResponse(content={"error": "", "answer": ask(question)})
+    except Exception as error:
+        return JSONResponse(content={"error": f"No contact: {error}", "answer": ""})
+
+
 @app.get("/settings")
 async def settings():
     """Read settings, for which nobody asks a model."""

@@ -168,7 +168,8 @@ def _review_until_settled(
     by_component = {p.component: view.points_of(p.component) for p in view.points}
     dropped: list[tuple[MetricDesign, MetricReview]] = []
     critique = Critique([])
-    claimed = CodeView(code, view.prompts, metrics, by_component, served_functions(code), set_up_functions(code))
+    served = served_functions(code)
+    claimed = CodeView(code, view.prompts, metrics, by_component, served, set_up_functions(code, served))
     claimed = replace(claimed, added=frozenset(added_metrics(facts)))
     for rounds_left in reversed(range(MAX_ROUNDS)):
         claimed = replace(claimed, metrics=metrics)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from gapwatch.design.patterns.code_walk import (
+    arguments_of,
     calls_in,
     calls_of,
     constants_in,
@@ -24,7 +25,7 @@ from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.given_back import is_argument, lacks_a_part
-from gapwatch.design.routes.invalid_answers import invalid_answers
+from gapwatch.design.routes.invalid_answers import hands_on, invalid_answers
 from gapwatch.design.routes.normal_ends import NormalEnds, says_status
 from gapwatch.design.routes.nothing_found import nothing_found
 from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
@@ -358,6 +359,8 @@ def _is_missed(subject: Subject, s: Stmt, before: list[Stmt], names: set[str], v
         call, found = best_call(subject, flowing_calls(subject, before, made))
         if form == "text" and call is not None and only_decides(subject, call):
             continue
+        if form == "text" and call is not None and any(hands_on(subject, value, a) for a in arguments_of(call)):
+            continue  # A text without the form is an answer in words.
         if not found.isdisjoint(WORK) and (form != "empty" or "status" in text_of(branches_of(s)[0][0])):
             return True
     return False

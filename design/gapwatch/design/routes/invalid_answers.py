@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.patterns.code_walk import arguments_of, names_in, unwrapped
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, target_names, unwrapped
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names
+from gapwatch.design.routes.forms import SENTENCE
 from gapwatch.design.routes.reaches import reaches
 from gapwatch.design.routes.ways import flowing_calls
 from gapwatch.design.source.ir import (
@@ -24,6 +25,7 @@ from gapwatch.design.source.ir import (
     line_of,
     members_in,
     positional_of,
+    targets_of,
     value_of,
 )
 from gapwatch.design.source.program import statements
@@ -45,8 +47,10 @@ def invalid_answers(subject: Subject) -> Iterator[tuple[Expr, int]]:
     given = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
     if not given or not _is_of_model(subject, given[0]):
         return
+    if _is_plain_text_good(subject):
+        return
     handled = {id(x) for s in subject.statements if s[0] == "try" for h in handlers_of(s) for x in _inside(h)}
-    names = _made_of(subject, given[0])
+    names = made_of(subject, given[0])
     ends = [b[-1] for s in subject.statements if s[0] == "if" for t, b in branches_of(s) if b and names & names_in(t)]
     last = subject.ir.body[-1]
     for s in (*ends, *([last] if any(x[0] in ("for", "try") for x in subject.ir.body) else [])):
@@ -89,7 +93,7 @@ def _is_empty(e: Expr) -> bool:
     return is_nothing or (e[0] in ("l", "d", "t") and not members_in(e))
 
 
-def _made_of(subject: Subject, name: str) -> set[str]:
+def made_of(subject: Subject, name: str) -> set[str]:
     """Return a name, and those that the function binds to what is made of it."""
     made = {name}
     for s in subject.statements:
@@ -97,6 +101,36 @@ def _made_of(subject: Subject, name: str) -> set[str]:
         if value is not None and made & {n.partition(".")[0] for n in names_in(value)}:
             made |= {n for t in s[2] for n in names_in(t)}
     return made
+
+
+def hands_on(subject: Subject, value: Expr, text: Expr) -> bool:
+    """Return whether a value is the text itself that was to be read, with no words around it."""
+    if any(SENTENCE.search(words) for words in constants_in(value)):
+        return False
+    roots = {n.partition(".")[0] for n in names_in(text)}
+    return any(made_of(subject, root) & names_in(value) for root in roots)
+
+
+def _is_plain_text_good(subject: Subject) -> bool:
+    """Return whether each caller takes a text without the form for an answer in words, and gives it back."""
+    callers = subject.callers
+    return bool(callers) and all(_gives_plain_text(subject, caller) for caller in callers)
+
+
+def _gives_plain_text(subject: Subject, caller: Subject) -> bool:
+    for s in caller.statements:
+        call = unwrapped(value_of(s)) if s[0] == "assign" else None
+        if call is None or call[0] != "c" or not any(e.dst == subject.symbol for e in caller.inside(call)):
+            continue
+        names = {n for t in targets_of(s) for n in target_names(t)}
+        for other in caller.statements:
+            test, block = branches_of(other)[0] if other[0] == "if" else (None, ())
+            if test is None or not names & failed_names(test):
+                continue
+            given = [value for x in statements(block) if x[0] == "return" and (value := value_of(x)) is not None]
+            if any(hands_on(caller, value, argument) for value in given for argument in arguments_of(call)):
+                return True
+    return False
 
 
 def _is_of_model(subject: Subject, name: str) -> bool:

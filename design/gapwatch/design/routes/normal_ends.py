@@ -67,8 +67,8 @@ _OF_RESULT = re.compile(
 #: Methods that fill a container, and settings of a process.
 _FILLS = frozenset({"append", "extend", "add", "update", "setdefault", "insert"})
 _SETTINGS = re.compile(r"(^|\.)(environ\.get|getenv|get_env|get_setting)$")
-#: Calls of words and paths, which fail for no reason outside.
-_HANDLERS_ONLY = re.compile(r"(Value|Type|Key|Index|Attribute|Lookup|JSONDecode|Unicode\w*|Runtime)Error")
+#: Exceptions of wrong values.
+_OF_INPUT = re.compile(r"(Value|Type|Key|Index|Attribute|Lookup|JSONDecode|Unicode\w*|Runtime)Error")
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,12 @@ class NormalEnds:
     def holds(self, value: Expr, line: int, kind: str) -> bool:
         """Return whether a value at a line is no failure of the work.
 
-        Args:
-            value: What is given back, sent or bound.
-            line: Its line.
-            kind: Variant of the failure.
+        `kind` is the variant of the failure.
         """
         place = self._at(line)
         if place is None or kind in _SURE:
             return False
-        if self._ends_a_stream(place):
+        if self._ends_a_stream(place, value):
             return True
         if (handled := _handled(place)) is None:
             return kind != "status" and (_refuses_request(value) or self._is_of_arguments(place, kind))
@@ -123,9 +120,7 @@ class NormalEnds:
     def why_beside(self, line: int, kind: str) -> str | None:
         """Return why a failure that is given back at a line costs no answer, or None.
 
-        Args:
-            line: Its line.
-            kind: Variant of the failure.
+        `kind` is the variant of the failure.
         """
         place = self._at(line)
         value = value_of(place.s) if place is not None and place.s[0] in ("return", "assign") else None
@@ -147,13 +142,16 @@ class NormalEnds:
                     self._places.setdefault(line_of(place.s), place)
         return self._places.get(line)
 
-    def _ends_a_stream(self, place: _Place) -> bool:
-        """Return whether a generator ends with `return` after what it has sent in the same block."""
-        if place.s[0] != "return" or value_of(place.s) is not None or not self.subject.ir.is_generator:
+    def _ends_a_stream(self, place: _Place, value: Expr) -> bool:
+        """Return whether a generator ends with `return`, or a fixed mark, after what it has sent in the same block."""
+        if not self.subject.ir.is_generator or any(is_call(e) for e in walk(value)):
             return False
-        block = handler_body(place.around[-1][1]) if place.around and place.around[-1][1] else None
-        before = [x for x in (block or _block_of(place)) if line_of(x) < line_of(place.s)]
-        return bool(before) and any(i[0] == "y" for e in own_expressions(before[-1]) for i in walk(e))
+        is_end = place.s[0] == "return" and value_of(place.s) is None
+        if not is_end and not (place.s[0] == "expr" and place.s[2][0] == "y" and place.s[2][1][0] == "k"):
+            return False
+        block = handler_body(place.around[-1][1]) if place.around and place.around[-1][1] else _block_of(place)
+        before = [x for x in block if line_of(x) < line_of(place.s)]
+        return any(i[0] == "y" for x in before for e in own_expressions(x) for i in walk(e))
 
     # -- rules -------------------------------------------------------------------------------------------------
 
@@ -243,7 +241,7 @@ class NormalEnds:
     def _takes_settings(self, s: Stmt, handler: Stmt) -> bool:
         """Return whether a `try` only converts a value, a setting or a literal, and takes wrong values alone."""
         names = [last_name(one) for one in _kinds(handler)]
-        if not names or not all(n == "PackageNotFoundError" or _HANDLERS_ONLY.fullmatch(n) for n in names):
+        if not names or not all(n == "PackageNotFoundError" or _OF_INPUT.fullmatch(n) for n in names):
             return False
         return all(self._converts(call) for call in calls_in(body_of(s)))
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import names_in
+from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Stmt,
@@ -33,6 +34,8 @@ _SERVES = re.compile(
     r"(get|post|put|delete|patch|route|api_route|websocket|on_message|message|event|http|view|api_view|app_mention|command)$"
 )
 _PATTERN = "fails_request"
+#: Endpoints by which a person looks whether something works.
+_LOOKS = re.compile(r"^_*(check|test|ping|probe|verify)_|(^|_)health")
 #: Exceptions that become the status of a response.
 _STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
 _BROAD = frozenset({"Exception", "BaseException"})
@@ -74,7 +77,8 @@ def find_request_failures(
 
 
 def _serves(symbol: Symbol) -> bool:
-    return symbol.kind == "function" and any(_SERVES.search(d) for d in symbol.decorators)
+    is_look = is_trial(symbol.id.rpartition(".")[2]) or _LOOKS.search(symbol.id.rpartition(".")[2])
+    return symbol.kind == "function" and not is_look and any(_SERVES.search(d) for d in symbol.decorators)
 
 
 def _seen(hits: list[PatternHit], subject: Subject) -> Iterator[PatternHit]:

@@ -1,4 +1,4 @@
-"""Rules of the critic about one failure that is given back as an answer: why its loss costs no answer."""
+"""Rules of the critic about one failure: why it costs no answer, is always one, or is of whoever uses a resource."""
 
 from __future__ import annotations
 
@@ -67,4 +67,21 @@ def only_failures(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     }
     if given and set(given) <= failed:
         return f"{symbol.rpartition('.')[2]} does nothing but put a failure into words: each of its calls is one"
+    return None
+
+
+def thrown_in(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why a `try` around a lone `yield` tells no error of its own function: whoever uses it throws them in."""
+    if metric.claim.get("field") not in ("status", "attributes.swallowed_errors"):
+        return None
+    subject = view.code.subject(symbol)
+    for s in subject.statements if subject is not None and subject.ir.is_generator else ():
+        if subject is not None and s[0] == "try" and line_of(s) == place.line:
+            lone = [
+                x
+                for x in body_of(s)
+                if x[0] == "expr" and any(i[0] == "y" for e in own_expressions(x) for i in walk(e))
+            ]
+            if len(lone) == 1 and not any(view.errors.may_leave(subject, c) for c in calls_in(body_of(s))):
+                return "whoever uses the resource throws its own errors in: refused requests and faults of other work"
     return None

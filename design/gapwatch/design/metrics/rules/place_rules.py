@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures
+from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures, thrown_in
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
@@ -368,6 +368,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "unused_code": _unused,
     "swallowed_status": _swallowed_status,
     "interrupts": _interrupts,
+    "thrown_in": thrown_in,
     "ends_in_order": _ends_in_order,
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,

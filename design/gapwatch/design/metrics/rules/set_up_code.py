@@ -15,8 +15,13 @@ _START_EVENTS = frozenset(
 )
 
 
-def set_up_functions(code: ClaimedCode) -> set[str]:
-    """Functions that run once: when a server starts or ends, when a module is loaded, and what only they call."""
+def set_up_functions(code: ClaimedCode, served: set[str] | None = None) -> set[str]:
+    """Functions that run once: when a server starts or ends, when a module is loaded, and what only they call.
+
+    Args:
+        code: The analysed code.
+        served: Functions that the application runs; calls of others count for nothing, unless it asks a model.
+    """
     program = code.material.program
     named = {
         last_name(value)
@@ -34,7 +39,7 @@ def set_up_functions(code: ClaimedCode) -> set[str]:
         if info.ir.kind != "module"
         and (info.ir.name in named or any(last_name(d) in _START_EVENTS for d in info.ir.decorators))
     }
-    return _called_only_by(code, found, set()) | _called_only_by(code, set(), _starting_modules(code))
+    return _called_only_by(code, found, set(), served) | _called_only_by(code, set(), _starting_modules(code), None)
 
 
 #: Decorators that register nothing: whoever wants the function calls it.
@@ -45,18 +50,23 @@ _WRAPPERS = frozenset(
 _AT_ONCE = frozenset({"call", "construct"})
 
 
-def _called_only_by(code: ClaimedCode, functions: set[str], modules: set[str]) -> set[str]:
+def _called_only_by(code: ClaimedCode, functions: set[str], modules: set[str], served: set[str] | None) -> set[str]:
     """Return functions, and those that only they or the load of some modules call; tests count for nothing."""
     sites, symbols = code.material.sites, code.material.graph.symbols
     registered = {s.id for s in symbols if any(d.rpartition(".")[2] not in _WRAPPERS for d in s.decorators)}
     tests = {s.id for s in symbols if s.tags}
     found = functions | modules
+    # What asks a model is run by requests, also where no call of theirs is known.
+    asking = code.reaching(frozenset({"llm_chat", "embedding"}))
+    asking |= {symbol.rpartition(".")[0] for symbol in asking}
     frontier = list(found)
     while frontier:
         for edge in sites.callees.get(frontier.pop(), ()):
             if edge.dst in found or edge.dst in registered or code.subject(edge.dst) is None:
                 continue
             calls = [e for e in sites.callers[edge.dst] if e.src != edge.dst and e.src not in tests]
+            if served is not None:
+                calls = [e for e in calls if e.src in found or e.src in served or e.dst in asking]
             if {e.src for e in calls} <= found and (not modules or all(e.kind in _AT_ONCE for e in calls)):
                 found.add(edge.dst)
                 frontier.append(edge.dst)
