@@ -386,4 +386,4 @@ def test_a_task_that_fills_a_short_frame_is_quoted_beside_it(tmp_path: Path) -> 
     made = run_design(scan_repository(write_tree(tmp_path, {"news.py": source})))
 
     (judge,) = (m for m in made.metrics if m.source == "judge")
-    assert [p.line for p in judge.prompts] == [10, 15, 10], "a text in two parts, and its frame"
+    assert [p.line for p in judge.prompts] == [10, 10, 15], "a text in two parts, and then its frame"

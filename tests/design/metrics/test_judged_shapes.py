@@ -20,16 +20,9 @@ def _judges(root: Path, files: dict[str, str]) -> list[MetricDesign]:
 
 
 ALL = SHAPES | LIBRARY_SHAPES
-#: Shapes whose judges are not found yet.
-_OPEN = {
-    "prompts of a YAML file by name",
-    "a pipeline of nodes",
-}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.xfail(strict=True)) if n in _OPEN else n for n in ALL]
-)
+@pytest.mark.parametrize("name", ALL)
 def test_answers_are_judged_that_an_owner_wants_judged(name: str, tmp_path: Path) -> None:
     shape = ALL[name]
     judges = _judges(tmp_path, shape.files)

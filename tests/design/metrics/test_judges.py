@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.prompt_demands import demand_of
+from gapwatch.design.metrics.prompt_demands import demand_of, worth_of
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
 from tests.design.source_tree import write_tree
@@ -337,3 +337,66 @@ def sum_up(text: str, tools: list):
     made = _design(tmp_path, code)
 
     assert {p.text for found in made.prompts.values() for p in found if p.symbol == "app.sum_up"} == {_TASK}
+
+
+def test_what_fills_a_frame_is_the_task(tmp_path: Path) -> None:
+    code = """\
+FRAME = "You work with others. Use each of your tools at most once. {system_message}"
+
+
+@app.post("/sum")
+def sum_up(text: str):
+    system_message = "Sum the conversation up in one sentence." + " Never leave out a number that was told you."
+    told = FRAME.format(system_message=system_message)
+    asked = [{"role": "system", "content": told}, {"role": "user", "content": text}]
+    return client.chat.completions.create(model="m", messages=asked).choices[0].message.content
+"""
+    (judge,) = _judges(_design(tmp_path, code))
+
+    assert "Sum the conversation up" in judge.claim["rubric"]["criterion"]
+
+
+def test_what_a_function_fetches_is_no_prompt(tmp_path: Path) -> None:
+    code = """\
+import requests
+
+
+def fetch_messages(word: str):
+    found = requests.get("https://example.org", params={"q": word}).json()
+    if not found:
+        return f"<no messages found for {word} in the last seven days on this site>"
+    return "\\n".join(found)
+
+
+@app.post("/sum")
+def sum_up(text: str):
+    asked = [{"role": "system", "content": TASK}, {"role": "user", "content": fetch_messages(text)}]
+    return client.chat.completions.create(model="m", messages=asked).choices[0].message.content
+"""
+    made = _design(tmp_path, code)
+
+    assert [p.text for found in made.prompts.values() for p in found] == [_TASK]
+
+
+def test_what_a_tool_gave_is_no_prompt(tmp_path: Path) -> None:
+    code = """\
+@app.post("/sum")
+def sum_up(text: str):
+    asked = [{"role": "system", "content": TASK}, {"role": "user", "content": text}]
+    for _ in range(3):
+        said = client.chat.completions.create(model="m", messages=asked).choices[0].message.content
+        if said:
+            break
+        asked.append({"role": "user", "content": f"[OBSERVATION] {text}\\n\\nNow write the sentence."})
+        asked.append({"role": "user", "content": "[OBSERVATION] ERROR: your reply was empty. Reply with a sentence."})
+    return said
+"""
+    made = _design(tmp_path, code)
+
+    assert [p.text for found in made.prompts.values() for p in found] == [_TASK]
+
+
+def test_a_name_for_a_screen_is_worth_less_than_an_answer() -> None:
+    told = ["Never use more than five words."]
+
+    assert worth_of("app.make_title", told) == 0 < worth_of("app.entitle", told) == worth_of("app.answer", told)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
+from gapwatch.design.agents.module_pipelines import pipeline_calls
 from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.held_functions import AGENT, MOST, HeldFunctions
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
@@ -37,7 +38,7 @@ _START = frozenset({"__start__", "START"})
 def with_framework_calls(program: Program, graph: CallGraph) -> tuple[CallGraph, list[NodeGraph]]:
     """Return a call graph with the calls that frameworks make, of kind `framework`, and the graphs of nodes."""
     calls = _FrameworkCalls(program, graph)
-    found = calls.found()
+    found = [*calls.found(), *pipeline_calls(program, graph)]
     edges = tuple(sorted({*graph.edges, *found}, key=lambda e: (e.src, e.dst, e.kind))) if found else graph.edges
     return replace(graph, edges=edges), calls.graphs
 

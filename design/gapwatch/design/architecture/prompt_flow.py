@@ -29,6 +29,7 @@ from gapwatch.design.source.ir import (
     is_name,
     is_text,
     line_of,
+    pairs_in,
     targets_of,
     value_of,
 )
@@ -42,7 +43,15 @@ _CARRYING = frozenset(
 _OF_TASK = frozenset({"description", "expected_output"})
 #: Classes and functions that make a message or a template of their first arguments.
 _MAKING = frozenset(
-    {"SystemMessage", "SystemMessagePromptTemplate", "from_template", "from_messages", "PromptTemplate"}
+    {
+        "SystemMessage",
+        "SystemMessagePromptTemplate",
+        "from_template",
+        "from_messages",
+        "PromptTemplate",
+        "PromptBuilder",
+        "ChatPromptBuilder",
+    }
 )
 #: Keyword arguments of a model call that describe tools and the form of the answer, and set no task.
 _BESIDE = frozenset(
@@ -196,12 +205,14 @@ class Carried:
         value: The expression.
         line: Its line.
         label: What holds the agent or template: a variable, a class; empty for none.
+        key: Key of a dictionary under which the code hands it over; empty for none.
     """
 
     holder: Subject
     value: Expr
     line: int
     label: str
+    key: str = ""
 
 
 def carried(material: Material) -> Iterator[Carried]:
@@ -220,17 +231,21 @@ def carried(material: Material) -> Iterator[Carried]:
                         yield Carried(subject, value, line_of(s), owner)
         for s in subject.statements:
             label = next((n for t in targets_of(s) for n in target_names(t)), "") if s[0] == "assign" else ""
-            for call in (inner for e in own_expressions(s) for inner in walk(e) if is_call(inner)):
+            every = [inner for e in own_expressions(s) for inner in walk(e)]
+            pairs = [pair for inner in every if inner[0] == "d" for pair in pairs_in(inner)]
+            keys = {id(value): str(constant_of(key)) for key, value in pairs if key is not None and is_text(key)}
+            for call in filter(is_call, every):
+                key = keys.get(id(call), "")
                 for name, value in call[3]:
                     is_config = name == "config" and last_name(call) in ("Agent", "Task")
                     if name in _CARRYING or is_config or (name in _OF_TASK and last_name(call) == "Task"):
-                        yield Carried(subject, value, call_line(call), label.rpartition(".")[2])
+                        yield Carried(subject, value, call_line(call), label.rpartition(".")[2], key)
                 if material.sites.catalog.capability(outside := subject.reach(call).dotted) == "framework":
                     for written in material.sites.catalog.prompt_files([outside]):
                         yield Carried(subject, ("k", written), call_line(call), label.rpartition(".")[2])
                 if last_name(call) in _MAKING:
                     for value in arguments_of(call):
-                        yield Carried(subject, value, call_line(call), label.rpartition(".")[2])
+                        yield Carried(subject, value, call_line(call), label.rpartition(".")[2], key)
     for cls in program.classes:
         path = program.index.modules[cls.module].path
         if path not in tagged and any(last_name(base).endswith("Signature") for base in cls.ir.bases):
@@ -252,6 +267,8 @@ def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator
         for call in caller.calls if caller is not None else ():
             if caller is None or call_line(call) not in lines:
                 continue
+            if edge.kind == "framework" and (handed := _input_of(call, name)) is not None:
+                yield caller, call_line(call), handed
             if not any(e.dst == subject.symbol for e in caller.inside(call)):
                 continue
             given = next((v for n, v in call[3] if n == name), None)
@@ -259,6 +276,14 @@ def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator
                 given = call[2][position]
             if given is not None:
                 yield caller, call_line(call), given
+
+
+def _input_of(call: Expr, name: str) -> Expr | None:
+    """Return what a pipeline of a library is handed by a name: `run(inputs={"rows": rows})`."""
+    for given, value in call[3]:
+        if given == "inputs" and value[0] == "d":
+            return next((v for k, v in pairs_in(value) if k == ("k", name)), None)
+    return None
 
 
 def prompts_given(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:

@@ -95,6 +95,7 @@ class PromptTexts:
 
     def __init__(self, code: ClaimedCode) -> None:
         self.code = code
+        self.by_name: dict[str, dict[tuple[str, int], list[PromptText]]] = {}  # filled by `prompts`
         self._program = code.material.program
         self._constants = Constants(self._program)
         self._files = self._program.texts

@@ -7,14 +7,20 @@ from dataclasses import dataclass, replace
 
 from gapwatch.design.architecture.answer_keys import keys_of_parsers, output_keys
 from gapwatch.design.architecture.claimed_code import ClaimedCode
-from gapwatch.design.architecture.evidence_flow import evidence_beside, evidence_of, fetched_for, values_of_field
+from gapwatch.design.architecture.evidence_flow import (
+    OF_STATE,
+    evidence_beside,
+    evidence_of,
+    fetched_for,
+    values_of_field,
+)
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompt_flow import Carried, given_whole, said_to_model
 from gapwatch.design.architecture.prompt_texts import MIN_TASK, Found, PromptText, PromptTexts, target_name
-from gapwatch.design.patterns.code_walk import names_in
-from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.code_walk import arguments_of, names_in
+from gapwatch.design.patterns.hit import MAX_CALLERS, Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import line_of, value_of
+from gapwatch.design.source.ir import call_line, constant_of, is_text, line_of, value_of
 
 #: Most prompts of one function.
 _MOST = 6
@@ -74,6 +80,8 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
         fetched = {f: _evidence(code, symbol, f) for f in found.fields}
         if line and not any(fetched.values()):
             fetched = beside(symbol, line)
+        if not line and not any(fetched.values()):
+            fetched = _handed_before(code, symbol)
         evidence = tuple(f for f in fetched if fetched[f])
         lines = tuple(dict.fromkeys(place for f in evidence for place in fetched[f]))
         fields = tuple(found.fields)
@@ -91,7 +99,10 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
         if subject is not None:
             keys = keys_of(symbol)
             for line, lines in calls[symbol].items():
-                for found in _sent(subject, lines, texts):
+                for found in _named_by(subject, line, texts):
+                    note(symbol, found, keys, line)
+                # What each caller chooses by a name is the caller's prompt.
+                for found in _sent(subject, lines, texts) if not _chosen_by_callers(symbol, texts) else ():
                     # A short text that a wrapper of a wrapper is given is a question, and no task.
                     if symbol not in through or len(found.text) >= MIN_TASK:
                         note(symbol, found, keys, line)
@@ -112,10 +123,29 @@ def find_prompts(component: ComponentDraft, texts: PromptTexts) -> list[Prompt]:
                     if not any(p.text == found.text for p in out):
                         note(maker, found, keys_of(maker))
     out = _tasks(out)
-    templates = {p.symbol for p in out if p.fields and p.place.path.endswith(".py")}
-    return sorted(
-        out, key=lambda p: (p.symbol, p.symbol in templates and _is_setting(p), _is_asked(p.name), -len(p.text))
-    )
+    return _in_order(out)
+
+
+def _in_order(prompts: list[Prompt]) -> list[Prompt]:
+    """Return prompts by function, the one with the task first; what fills a frame sets the task."""
+    named = {(p.symbol, p.name) for p in prompts if _TASK.search(p.name.lower())}
+    templates = {p.symbol for p in prompts if p.fields and p.place.path.endswith(".py")}
+
+    def place(number: int) -> tuple[object, ...]:
+        p = prompts[number]
+        is_frame = any((p.symbol, f) in named for f in p.fields)
+        # Parts of one text stay in their order.
+        parts = [q for q in prompts if p.name and (q.symbol, q.name, q.place.line) == (p.symbol, p.name, p.place.line)]
+        length = max((len(q.text) for q in parts), default=len(p.text))
+        last = p.place.end if len(parts) > 1 else 0
+        is_setting = p.symbol in templates and _is_setting(p)
+        return p.symbol, is_setting, _is_asked(p.name), is_frame, -length, p.place.line if last else 0, last, number
+
+    ordered = [prompts[n] for n in sorted(range(len(prompts)), key=place)]
+    # What a frame is filled with is no evidence of its own.
+    return [
+        replace(p, evidence_fields=tuple(f for f in p.evidence_fields if (p.symbol, f) not in named)) for p in ordered
+    ]
 
 
 def _tasks(prompts: list[Prompt]) -> list[Prompt]:
@@ -155,7 +185,31 @@ def _evidence(code: ClaimedCode, symbol: str, field: str) -> list[CodePlace]:
     given = sorted(values_of_field(subject, field)) if subject is not None else []
     wanted = fetched_for(field)
     found = [p for name, key in ((field, ""), *given) for p in evidence_of(code, symbol, name, wanted, key=key)]
+    for before in _before(code, symbol) if not found else ():
+        found += evidence_of(code, before, field, wanted)
     return list(dict.fromkeys(found))
+
+
+def _before(code: ClaimedCode, symbol: str) -> list[str]:
+    """Return the functions of a pipeline whose results a function of it gets, by the names of its parameters."""
+    subject = code.subject(symbol)
+    callers = code.material.sites.callers
+    runs = {e.src for e in callers[symbol] if e.kind == "framework"} if subject is not None else set()
+    if subject is None or not runs:
+        return []
+    names = {p.name for p in subject.ir.params}
+    nodes = [f.symbol for f in code.functions_of(subject.info.module) if f.ir.name in names]
+    return [n for n in nodes if any(e.src in runs and e.kind == "framework" for e in callers[n])]
+
+
+def _handed_before(code: ClaimedCode, symbol: str) -> dict[str, list[CodePlace]]:
+    """Return the evidence that the functions before one of a pipeline are handed, by the names of their parameters."""
+    out = {}
+    for before in filter(None, map(code.subject, _before(code, symbol))):
+        for p in before.ir.params:
+            if OF_STATE.search(p.name.lower()):
+                out[p.name] = evidence_of(code, before.symbol, p.name, fetched_for(p.name))
+    return out
 
 
 def _senders_of(
@@ -166,6 +220,8 @@ def _senders_of(
     A sender reads the variable of the agent, belongs to the class that holds the agent, or stands in the same file.
     """
     holder = one.holder
+    if one.key and (getting := _getting(code, holder, one.key, calls)):
+        return getting
     is_asking = any(h.pattern == "calls_llm" for h in code.material.hits_of(holder.symbol))
     if is_asking and holder.info.parent >= 0 and one.label and code.mentions(holder.symbol, one.label):
         # A local variable of a function that asks the model itself.
@@ -189,14 +245,56 @@ def _senders_of(
     return inside or ([] if one.label else same[:1]) or [holder.symbol]
 
 
-def _sent(subject: Subject, lines: set[int], texts: PromptTexts) -> list[PromptText]:
+def _getting(code: ClaimedCode, holder: Subject, key: str, calls: dict[str, dict[int, set[int]]]) -> list[str]:
+    """Return the functions that ask a model and get what is handed over by a key, or the result of one that gets it."""
+    nodes = {f.ir.name: f for f in code.functions_of(holder.info.module) if f.owner < 0}
+    direct = {name for name, f in nodes.items() if any(p.name == key for p in f.ir.params)}
+    found = [f for name, f in nodes.items() if name in direct and f.symbol in calls]
+    found = found or [f for f in nodes.values() if f.symbol in calls and any(p.name in direct for p in f.ir.params)]
+    return sorted(f.symbol for f in found)
+
+
+def _named_by(subject: Subject, line: int, texts: PromptTexts) -> list[PromptText]:
+    """Return the prompts that a function chooses by a name that it passes to the one which asks."""
+    edges = [edge for call in subject.calls if call_line(call) == line for edge in subject.inside(call)]
+    chosen = (_chosen_by_callers(edge.dst, texts).get((subject.symbol, line), ()) for edge in edges)
+    return [found for one in chosen for found in one]
+
+
+def _chosen_by_callers(symbol: str, texts: PromptTexts) -> dict[tuple[str, int], list[PromptText]]:
+    """Return the prompts that callers of a function choose of those which it knows, by caller and line of the call."""
+    known = texts.by_name.get(symbol)
+    if known is not None:
+        return known
+    out = texts.by_name[symbol] = {}
+    code = texts.code
+    subject = code.subject(symbol)
+    hits = [h for h in code.material.hits_of(symbol) if h.pattern == "calls_llm" and h.kind == "direct"]
+    lines = {line for h in hits for line in range(h.line, max(h.line, h.end) + 1)}
+    every = _sent(subject, lines, texts) if subject is not None and hits else []
+    if subject is None or len(every) < 2:
+        return out
+    for src in sorted({edge.src for edge in code.material.sites.callers[symbol]})[:MAX_CALLERS]:
+        caller = code.subject(src)
+        for call in caller.calls if caller is not None else ():
+            given = frozenset(str(constant_of(a)) for a in arguments_of(call) if is_text(a))
+            if caller is not None and given and any(edge.dst == symbol for edge in caller.inside(call)):
+                chosen = _sent(subject, lines, texts, given)
+                if 0 < len(chosen) < len(every):
+                    out[src, call_line(call)] = chosen
+    return out
+
+
+def _sent(
+    subject: Subject, lines: set[int], texts: PromptTexts, given: frozenset[str] = frozenset()
+) -> list[PromptText]:
     """Return the texts that flow into model calls, through names, constants, files and builders."""
     out: Found = {}
     outer = _nested(subject)
     said = said_to_model(subject, lines)
     for s, e in said:
         for holder in outer:
-            texts.note(e, holder, target_name(s), line_of(s), out)
+            texts.note(e, holder, target_name(s), line_of(s), out, given)
     names = {n for _, e in said for n in names_in(e)}
     for holder in outer[1:]:
         # Names of the function around it: `prompt = ...` and then a nested function that sends it.

@@ -111,7 +111,10 @@ _MAKES_PROMPT = re.compile(
 )
 #: Names of functions that make an agent with its prompt, and of those that put together what a prompt is filled with.
 MAKES_AGENT = re.compile(r"^_?(get|make|create|build|init\w*|setup)_(\w+_)?(agent|engine)$")
-_MAKES_MATERIAL = re.compile(r"^_?(format|get|prepare|render|build)_(\w+_)?(docs?|documents?|passages?|chunks?)$")
+_MAKES_MATERIAL = re.compile(
+    r"^_?(format|get|prepare|render|build)_(\w+_)?(docs?|documents?|passages?|chunks?)$"
+    r"|^_?(fetch|search|retrieve|query|download|scrape|crawl)_"
+)
 #: Names of functions that make the client of a model, and of constants that hold which one is asked.
 MAKES_MODEL = re.compile(r"(^|_)(model|llm|client|settings|config)s?$")
 NAMES_MODEL = re.compile(r"(^|_)(MODEL|LLM)S?$")
@@ -133,6 +136,8 @@ _MESSAGE = re.compile(
     r"|unsupported|unknown|unexpected|deprecated|no such|retrying|timed? ?out)\b",
     re.I,
 )
+#: Beginning of what a tool gave, which code tells a model in its loop.
+_OBSERVED = re.compile(r"\W*(observations?|tool (results?|outputs?))\b\W", re.I)
 
 
 #: Signs of Chinese and Japanese, which write no spaces; two make a word.
@@ -148,6 +153,7 @@ def is_prompt(text: str) -> bool:
         and len(_VARYING.sub(" ", text).split()) + len(_IDEOGRAM.findall(text)) // 2 >= 5
         and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html", "<!doctype"))
         and not _MESSAGE.match(text)
+        and not _OBSERVED.match(text)
     )
 
 

@@ -100,6 +100,8 @@ def prompted_tiers(component: ComponentDraft, prompts: list[Prompt], graph: Call
     known = {tier.symbol for tier in component.tiers if not is_inside_route(tier, component)}
     through = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind != "direct"}
     asked = {p.symbol: max(len(q.text) for q in prompts if q.symbol == p.symbol) for p in prompts}
+    # A text of a data file is a task by itself.
+    asked |= {p.symbol: max(asked[p.symbol], _MIN_ASKED) for p in prompts if not p.place.path.endswith(".py")}
     functions = {s.id: s for s in graph.symbols if s.kind == "function"}
     taken = {tier.id for tier in component.tiers}
     out: list[TierDraft] = []

@@ -16,7 +16,7 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import Output, has_member, output_of, said_at
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
-from gapwatch.design.metrics.prompt_demands import asks_nothing, demand_of, is_for_statements, sets_task
+from gapwatch.design.metrics.prompt_demands import asks_nothing, is_for_statements, sets_task, worth_of
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
@@ -166,7 +166,7 @@ def _criteria(judged: _Judged) -> list[_Criterion]:
     if evidence and is_for_statements(tier.symbol, asked):
         out.append(
             _Criterion(
-                family="rests_on_" + metric_name(evidence[0]),
+                family="rests_on_" + (metric_name(evidence[0]) if len(evidence) == 1 else "its_sources"),
                 text=f"Is every statement of the {judged.answer} supported by {_listed(prompts, evidence)}, which "
                 f"{_given(prompts, evidence)} {place}, or by what was asked, and by nothing else?",
                 inputs=["input", "output", "attributes.context"],
@@ -299,7 +299,7 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         else [],
         questions=["q-pipeline-judge-model"],
         is_exported=False,
-        demand=max((demand_of(p.text) for p in prompts), default=0.0),
+        demand=worth_of(tier.symbol, [p.text for p in prompts]),
     )
 
 

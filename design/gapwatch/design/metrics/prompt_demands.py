@@ -73,3 +73,14 @@ def is_for_statements(symbol: str, text: str) -> bool:
     """Return whether a function and its prompt want statements, and no question, query or grade."""
     name = symbol.rpartition(".")[2].lower()
     return not _ASKING.search(name) and not _FOR_NO_STATEMENT.search(text.lower())
+
+
+#: Names of functions that name something for a screen: what is wrong with a title harms few.
+_NAMING = re.compile(r"(^|_)(names?|titles?|slugs?|emojis?|icons?|labels?)$")
+
+
+def worth_of(symbol: str, texts: list[str]) -> float:
+    """Return what a judge of a function is worth by the demands of its prompts; a name on a screen is worth none."""
+    if _NAMING.search(symbol.rpartition(".")[2].lower()):
+        return 0.0
+    return max(map(demand_of, texts), default=0.0)
