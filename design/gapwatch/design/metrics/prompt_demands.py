@@ -78,9 +78,17 @@ def is_for_statements(symbol: str, text: str) -> bool:
 #: Names of functions that name something for a screen: what is wrong with a title harms few.
 _NAMING = re.compile(r"(^|_)(names?|titles?|slugs?|emojis?|icons?|labels?)$")
 
+#: Names of functions that write what people read.
+_ANSWERING = re.compile(r"(^|_)(answers?|repl(y|ies)|respond|responses?|reports?)(_|$)")
+_OF_ANSWERS = 1.0
+
 
 def worth_of(symbol: str, texts: list[str]) -> float:
-    """Return what a judge of a function is worth by the demands of its prompts; a name on a screen is worth none."""
-    if _NAMING.search(symbol.rpartition(".")[2].lower()):
+    """Return what a judge of a function is worth by the demands of its prompts.
+
+    An answer that people read is worth more than a step before it; a name on a screen is worth nothing.
+    """
+    name = symbol.rpartition(".")[2].lower()
+    if _NAMING.search(name):
         return 0.0
-    return max(map(demand_of, texts), default=0.0)
+    return max(map(demand_of, texts), default=0.0) + _OF_ANSWERS * bool(_ANSWERING.search(name))
