@@ -181,3 +181,52 @@ def ask(question: str):
     made = _of_traces(_design(tmp_path, code))["rests_on_its_passages"]
 
     assert [str(p) for p in made.evidence_from] == ["app.py:11"]
+
+
+_MAKER = """\
+from llama_index.core import VectorStoreIndex
+from llama_index.core.tools import QueryEngineTool
+from llama_index.agent.openai import OpenAIAgent
+
+
+def make_agent(files):
+    if not files:
+        return "There are no files yet. Please load some files first."
+    engine = VectorStoreIndex.from_documents(files).as_query_engine()
+    return OpenAIAgent.from_tools(tools=[QueryEngineTool.from_defaults(engine)]), files
+"""
+_DESK = """\
+from fastapi import FastAPI
+from maker import make_agent
+
+app = FastAPI()
+
+
+class Cache:
+    def __init__(self, agent):
+        self.agent = agent
+
+
+@app.post("/files")
+def load(files: list[str]):
+    agent, _ = make_agent(files)
+    app.state.cache = cache = Cache(agent)
+    return len(files)
+
+
+@app.post("/ask")
+def ask(question: str, cache: Cache):
+    return str(cache.agent.chat(question))
+"""
+
+
+def test_who_asks_an_agent_that_another_file_makes_is_judged_and_its_maker_is_not(tmp_path: Path) -> None:
+    both = {"maker.py": _MAKER, "app.py": _DESK}
+    made = run_design(scan_repository(write_tree(tmp_path / "both", both)))
+    judge = _of_traces(made)["rests_on_its_passages"]
+
+    assert "`app.ask`" in judge.claim["rubric"]["criterion"]
+    assert [str(p) for p in judge.evidence_from] == ["maker.py:9"]
+    plain = _DESK.replace("cache.agent.chat(question)", "question")
+    alone = run_design(scan_repository(write_tree(tmp_path / "alone", {"maker.py": _MAKER, "app.py": plain})))
+    assert "rests_on_its_passages" not in _of_traces(alone)

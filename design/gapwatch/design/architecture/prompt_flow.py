@@ -316,3 +316,10 @@ def possible_texts(code: ClaimedCode, subject: Subject, key: Expr, given: frozen
     values += [value for _, _, value in given_by_callers(code, subject, str(key[1]))]
     texts = frozenset(str(constant_of(v)).lower() for v in values if is_text(v) and constant_of(v))
     return texts & {g.lower() for g in given} or texts
+
+
+def results_of(subject: Subject) -> list[tuple[Stmt, Expr]]:
+    """Return what a function gives; a text in place of several values is told to its caller and left out."""
+    out = [(s, value) for s in subject.statements if s[0] == "return" and (value := value_of(s)) is not None]
+    gives_several = any(value[0] == "t" for _, value in out)
+    return [(s, value) for s, value in out if not (gives_several and is_text(value))]

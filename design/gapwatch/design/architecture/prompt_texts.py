@@ -10,7 +10,14 @@ from functools import cached_property
 from gapwatch.design.architecture.attributes import AssignedAttributes, HeldObjects
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.constants import Constants
-from gapwatch.design.architecture.prompt_flow import Carried, carried, flowing_into, possible_texts, prompts_given
+from gapwatch.design.architecture.prompt_flow import (
+    Carried,
+    carried,
+    flowing_into,
+    possible_texts,
+    prompts_given,
+    results_of,
+)
 from gapwatch.design.architecture.text_shapes import (
     MAKES_AGENT,
     MAKES_MODEL,
@@ -211,17 +218,13 @@ class PromptTexts:
             builder = self.code.subject(edge.dst)
             if builder is None:
                 continue
-            step = (edge.dst, " ".join(sorted(given)))
-            if step in seen:
+            if (step := (edge.dst, " ".join(sorted(given)))) in seen:
                 continue
             seen.add(step)
             has_task = any(len(text.text) >= MIN_TASK for text in out.values())
             if not gives_prompt(builder.ir.name.lower(), has_task):
                 continue
-            returned = [
-                (s, value) for s in builder.statements if s[0] == "return" and (value := value_of(s)) is not None
-            ]
-            flows = [(f or s, e) for s, value in returned for f, e in flowing_into(builder, [value])]
+            flows = [(f or s, e) for s, value in results_of(builder) for f, e in flowing_into(builder, [value])]
             for s, inner in flows or _all_of(builder):
                 self._note(inner, builder, target_name(s), line_of(s), out, given, depth + 1, seen)
 

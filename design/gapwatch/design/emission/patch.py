@@ -155,9 +155,10 @@ class _File:
     def insertions(self) -> list[Insertion]:
         out: list[Insertion] = []
         for span in self.spans:
-            function = self.functions.get(span.function.name)
+            function = self.functions.get(name := span.function.name)
             if function is None:
-                self.made.left_out.append((f"{self.path}:{span.function.line}", f"no function {span.function.name}"))
+                why = "a page has no decorator" if name == "<module>" else f"no function {name}"
+                self.made.left_out.append((f"{self.path}:{span.function.line}", why))
                 continue
             if "unseen_attempts" in span.start:
                 self.made.left_out.append(

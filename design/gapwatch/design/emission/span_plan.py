@@ -111,7 +111,7 @@ class _Planner:
             point.kind,
             point.place.path,
             point.symbol,
-            MarkedFunction(ir.qual, ir.line),
+            MarkedFunction("<module>" if ir.kind == "module" else ir.qual, ir.line),
             is_async=ir.is_async,
             is_generator=ir.is_generator,
             is_there=there is not None,
@@ -142,6 +142,11 @@ class _Planner:
             "attributes.format_errors": self._format_errors,
             "attributes.context_outcome": self._context,
         }
+        if self.subject.ir.kind == "module":
+            # A page runs for each action of its user; most ask no model and have no span.
+            made.start["asked"] = None
+            for hit in self._hits("calls_llm"):
+                self._mark(hit.symbol, hit.line, "set", "asked", 1)
         for name in sorted(needed):
             reason = ""
             if name in self._has:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.page_modules import page_modules
 
 #: Fields that each pattern needs in the span of its function.
 PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
@@ -121,14 +122,20 @@ def integration_points(
         distances: Calls to the nearest model by symbol.
     """
     symbols = {s.id: s for s in graph.symbols}
+    every = page_modules(graph)
     out: list[IntegrationPoint] = []
     for component in architecture.components:
         points: dict[str, IntegrationPoint] = {}
+        asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
+        pages = every & asking
 
         def point(
-            symbol: str, component: ComponentDraft = component, points: dict[str, IntegrationPoint] = points
+            symbol: str,
+            component: ComponentDraft = component,
+            points: dict[str, IntegrationPoint] = points,
+            pages: frozenset[str] = pages,
         ) -> IntegrationPoint | None:
-            found = _function(symbol, symbols)
+            found = symbol if symbol in pages else _function(symbol, symbols)
             if found is None:
                 return None
             if found not in points:

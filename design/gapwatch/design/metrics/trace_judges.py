@@ -60,6 +60,8 @@ _ANSWERS = re.compile(
     r"^(create_retrieval_chain|\w*RetrievalQA\w*|\w*RetrievalChain|as_(query|chat)_engine|\w+QueryEngine"
     r"|ContextChatEngine|CondensePlusContextChatEngine)$"
 )
+#: Names of agents and engines that a function makes for others to ask.
+_IS_MADE = re.compile(r"(Agent|AgentExecutor|QueryEngine|ChatEngine|Chain|RetrievalQA)$|^as_(query|chat)_engine$")
 _RETRIEVER = re.compile(r"(^|[._])retriever\d?$|as_retriever$")
 
 
@@ -141,17 +143,46 @@ class TraceJudges:
     def _of_chains(self, component: ComponentDraft, prompts: list[Prompt]) -> list[MetricDesign]:
         """Return the judge of the chains that put a search before an answer; none where an agent runs them."""
         found = []
-        for subject in filter(None, map(self._code.subject, component.symbols)):
+        asking = [h for h in component.hits if h.pattern == "calls_llm"]
+        for subject in filter(None, map(self._code.subject, component.symbols if asking else ())):
             own = [p.place for p in prompts if p.symbol == subject.symbol]
             is_of_agent = subject.symbol in self._below_loops or not self._of_loops.isdisjoint(own)
             if not is_of_agent and (searched := _chain(subject)) is not None:
                 found.append(searched)
+        if found:
+            asker, place = self._asker(found[0].symbol), found[0].place
+        else:
+            asker, place, found = self._asks_what_is_made_elsewhere(component)
         if not found:
             return []
-        asker = self._asker(found[0].symbol)
         senders = {asker, *(f.symbol for f in found)}
         mine = [p for p in prompts if p.symbol in senders and is_for_statements(asker, p.text)]
-        return [self._grounded(component, _Agent(asker, found[0].place), mine, found, "passages")]
+        return [self._grounded(component, _Agent(asker, place), mine, found, "passages")]
+
+    def _asks_what_is_made_elsewhere(self, component: ComponentDraft) -> tuple[str, CodePlace, list[_Found]]:
+        """Return who asks an agent or engine that another component makes: `cache.agent.chat(question)`."""
+        for hit in component.hits:
+            made = hit.evidence.rpartition(".")[0]
+            is_direct = hit.pattern == "calls_llm" and hit.kind == "direct"
+            is_made = is_direct and any(map(_IS_MADE.search, made.split(".")))
+            found = next((f for names, f in self._made_elsewhere if made in names), []) if is_made else []
+            if found:
+                return hit.symbol, CodePlace(hit.path, hit.line), found
+        return "", CodePlace("", 0), []
+
+    @cached_property
+    def _made_elsewhere(self) -> list[tuple[frozenset[str], list[_Found]]]:
+        """Chains of searches of components that ask no model: names of the library that make them, and their lines."""
+        sites, out = self._code.material.sites, []
+        for component in self._architecture.components:
+            if any(h.pattern == "calls_llm" for h in component.hits):
+                continue
+            for subject in filter(None, map(self._code.subject, component.symbols)):
+                if (searched := _chain(subject)) is not None:
+                    near = [subject.symbol, *(e.dst for e in sites.callees.get(subject.symbol, ()))]
+                    names = frozenset(name for symbol in near for name in sites.externals_of(symbol))
+                    out.append((names, [searched]))
+        return out
 
     def _asker(self, symbol: str) -> str:
         """Return the function that asks with a chain: the one that makes it, or else the only one that gets it."""

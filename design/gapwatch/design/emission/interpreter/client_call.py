@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +16,13 @@ from gapwatch.design.emission.interpreter.model_replies import (
     parsed_body,
     reply_text,
 )
-from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
 from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall
 
 #: Whether a client's call is under way, in OpenTelemetry's context: of nested clients the outermost counts.
 _CLIENT = contexts.create_key("gapwatch-client")
+#: Arguments of clients that hold what a model is asked.
+_ASKED = ("messages", "prompt", "prompts", "input", "contents")
 
 
 @dataclass(slots=True)
@@ -80,14 +83,14 @@ class ClientCall(RunningCall):
             call.reply = text
 
 
-def begin_client(kind: str, source: Any = None) -> ClientCall | None:
+def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
     """Begin a client's call; return None where one is under way already, or no watched call is around it.
 
     Args:
         kind: Kind of the call.
-        source: Object whose method is called; a body that it has read already, and gave, is none a second time.
+        values: Its variables; a body that its object has read already, and gave, is none a second time.
     """
-    before = contexts.get_current()
+    before, source = contexts.get_current(), values.get("self")
     call = contexts.get_value(CALL, before)
     if contexts.get_value(_CLIENT, before) or not isinstance(call, WatchedCall):
         return None
@@ -95,6 +98,9 @@ def begin_client(kind: str, source: Any = None) -> ClientCall | None:
         return None
     if kind == "chunk" and call.source != id(source):
         call.source, call.reply = id(source), None
+    if kind == "llm" and call.question is None and call.notes.get("asked"):
+        given = next((values[name] for name in _ASKED if values.get(name)), None)
+        call.question = text_of_value(given)[:MOST_CHARACTERS] if given is not None else None
     made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
     contexts.attach(made.context)
     return made

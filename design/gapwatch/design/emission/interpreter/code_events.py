@@ -119,7 +119,7 @@ class CodeEvents:
         if what == "span":
             self._begin_span(target, frame)
         elif what in _CLIENTS:
-            if (client := begin_client(what, frame.f_locals.get("self"))) is not None:
+            if (client := begin_client(what, frame.f_locals)) is not None:
                 self._calls[key] = client
         elif what == "entry":
             if (entry := begin_entry(frame.f_locals, self._writer.own_tracer())) is not None:

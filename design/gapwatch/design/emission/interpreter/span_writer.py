@@ -163,6 +163,8 @@ class SpanWriter:
         """
         call.leave()
         span, notes = call.span, call.notes
+        if notes.pop("asked", 1) is None:
+            return  # A page ran and asked no model. A span that never ends is never sent.
         if error is None and not is_stream and type(result) not in _PLAIN:
             for name, value in client_reply(result).items():
                 notes.setdefault(name, value)
@@ -182,6 +184,8 @@ class SpanWriter:
                 span.set_attribute(_REPLY.get(name, name), value)
         if not call.is_owner:
             return
+        if self._has_content and call.question is not None:
+            span.set_attribute("input.value", call.question)
         if self._has_content and error is None:
             span.set_attribute("output.value", _output(call, result, is_stream))
         if isinstance(error, Exception):

@@ -61,6 +61,7 @@ class WatchedCall(RunningCall):
         is_failing: Whether the last attempt, or the last call of a client, failed.
         reply: Text of the last reply of a model; None without one.
         source: Id of the stream that gives that reply; 0 for a whole one.
+        question: What a client was first asked, for a page, which has no arguments; None without one.
     """
 
     plan: dict[str, Any]
@@ -78,6 +79,7 @@ class WatchedCall(RunningCall):
     is_failing: bool = False
     reply: str | None = None
     source: int = 0
+    question: str | None = None
 
     def chunk(self, value: Any) -> None:
         """Note what a generator gives."""
