@@ -119,7 +119,7 @@ def _is_full(code: ClaimedCode, subject: Subject, e: Expr, depth: int = 0, given
         name = str(name_of(inner))
         values = _bound_values(subject, name)
         if name in given or not values or name in {p.name for p in subject.ir.params}:
-            return name in given
+            return name in given or (not values and name.isupper() and "EMPTY" not in name)
         return all(_is_full(code, subject, value, depth + 1, given | {name}) for value in values)
     if inner[0] == "?":
         return all(_is_full(code, subject, one, depth + 1, given) for one in inner[2:4])

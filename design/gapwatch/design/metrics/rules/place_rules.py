@@ -13,12 +13,11 @@ from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
+from gapwatch.design.metrics.rules.stream_rules import ends_in_order, sent_before
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
 from gapwatch.design.patterns.code_walk import (
-    arguments_of,
     calls_in,
     names_in,
-    own_expressions,
     tags_in,
     target_names,
     text_of,
@@ -97,33 +96,6 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     if view.errors.is_swallowed(symbol, place.line):
         return "a handler inside the span takes the error, so the status is never error"
     return None
-
-
-def _ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    if metric.claim.get("field") != "attributes.stream_outcome":
-        return None
-    subject = view.code.subject(symbol)
-    at = [c for c in subject.calls if call_line(c) == place.line] if subject is not None else []
-    made = [(c, f) for c in at if subject for e in subject.inside(c) if (f := view.code.subject(e.dst)) is not None]
-    # A generator that is handed to another one ends in its hands.
-    handed = {id(i) for c, f in made if f.ir.is_generator for a in arguments_of(c) for i in walk(a)}
-    given = [f for c, f in made if id(c) not in handed]
-    streams = [f for f in given if f.ir.is_generator]
-    if streams and all(_takes_each_error(f, view) for f in streams):
-        return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
-    return None
-
-
-def _takes_each_error(subject: Subject, view: CodeView) -> bool:
-    """Return whether each loop of a generator that sends lies in a `try` that takes every error and goes on."""
-    tries = [s for s in subject.statements if s[0] == "try" and view.errors.swallows(subject, s)]
-    wide = [s for s in tries if any({last_name(k) for k in kinds_of(h)} <= {"Exception"} for h in handlers_of(s))]
-    loops = [s for s in subject.statements if s[0] == "for" and any(_sends(x) for x in statements(body_of(s)))]
-    return bool(loops) and all(any(x is s for t in wide for x in statements(body_of(t))) for s in loops)
-
-
-def _sends(s: Stmt) -> bool:
-    return any(i[0] == "y" for e in own_expressions(s) for i in walk(e))
 
 
 def _interrupts(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
@@ -369,7 +341,8 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "swallowed_status": _swallowed_status,
     "interrupts": _interrupts,
     "thrown_in": thrown_in,
-    "ends_in_order": _ends_in_order,
+    "ends_in_order": ends_in_order,
+    "sent_before": sent_before,
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,
     "normal_course": _normal_course,

@@ -1,0 +1,135 @@
+"""Rules of the critic about streams: why one cannot break off, or why its first piece waits for nothing."""
+
+from __future__ import annotations
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.code_view import CodeView
+from gapwatch.design.metrics.rules.exception_kinds import kinds_of
+from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, target_names, text_of, unwrapped, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    body_of,
+    call_line,
+    constant_of,
+    handlers_of,
+    is_call,
+    is_text,
+    line_of,
+    operands_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name, statements
+
+_FIELDS = frozenset({"attributes.stream_outcome", "attributes.first_chunk_seconds"})
+#: Functions that make one text of a value.
+_ONE_TEXT = frozenset({"dumps", "encode", "decode", "format", "str", "bytes"})
+
+
+def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why a stream at a place cannot break off but by a reader who leaves; None where it can."""
+    subject = view.code.subject(symbol)
+    if metric.claim.get("field") not in _FIELDS or subject is None:
+        return None
+    at = [c for c in subject.calls if call_line(c) == place.line]
+    if any(_sends_one_text(c) for c in at):
+        return "it sends one text, which is there at once"
+    if metric.claim.get("field") != "attributes.stream_outcome":
+        return None
+    made = [(c, f) for c in at for e in subject.inside(c) if (f := view.code.subject(e.dst)) is not None]
+    # A generator that is handed to another one ends in its hands.
+    handed = {id(i) for c, f in made if f.ir.is_generator for a in arguments_of(c) for i in walk(a)}
+    streams = [f for c, f in made if id(c) not in handed and f.ir.is_generator]
+    if streams and all(_takes_each_error(f, view) for f in streams):
+        return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
+    if not streams and subject.ir.is_generator and (taker := _taken_by(subject, view)) is not None:
+        return f"{taker} takes each of its errors and tells it in the stream"
+    return None
+
+
+def sent_before(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why the first piece of a stream waits for nothing; None where it waits for a model."""
+    subject = view.code.subject(symbol)
+    if metric.claim.get("field") != "attributes.first_chunk_seconds" or subject is None:
+        return None
+    at = {call_line(c): c for c in subject.calls}.get(place.line)
+    first = next((s for s in subject.ir.body if _sends(s)), None)
+    # A block that sends is what the place stands for, or a way of its own.
+    is_plain = first is not None and first[0] in ("expr", "assign") and line_of(first) < place.line
+    asks = [
+        c for c in subject.calls if first is not None and call_line(c) < line_of(first) and _waits(subject, c, view)
+    ]
+    if is_plain and at is not None and not asks:
+        return "it sends a piece of its own before it asks for the first one of the model"
+    return None
+
+
+def _waits(subject: Subject, call: Expr, view: CodeView) -> bool:
+    """Return whether a call waits for something outside: one that only makes a stream does not."""
+    if "stream" in last_name(call):
+        return False
+    return view.code.brings(subject, call, None)
+
+
+def _sends_one_text(call: Expr) -> bool:
+    """Return whether what a response is made of is one text that a function made."""
+    if not last_name(call)[:1].isupper():
+        return False
+    content = next((a for a in arguments_of(call)), None)
+    return content is not None and _is_one_text(content)
+
+
+def _is_one_text(e: Expr) -> bool:
+    inner = unwrapped(e) or e
+    if inner[0] == "f" or (is_text(inner) and bool(constant_of(inner))):
+        return True
+    if inner[0] == "o":
+        return any(_is_one_text(one) for one in operands_of(inner))
+    return is_call(inner) and last_name(inner) in _ONE_TEXT
+
+
+def _takes_each_error(subject: Subject, view: CodeView) -> bool:
+    """Return whether each loop of a generator that sends lies in a `try` that takes every error and goes on."""
+    tries = [s for s in subject.statements if s[0] == "try" and view.errors.swallows(subject, s)]
+    wide = [s for s in tries if any({last_name(k) for k in kinds_of(h)} <= {"Exception"} for h in handlers_of(s))]
+    loops = [s for s in subject.statements if s[0] == "for" and any(_sends(x) for x in statements(body_of(s)))]
+    return bool(loops) and all(any(x is s for t in wide for x in statements(body_of(t))) for s in loops)
+
+
+def _taken_by(subject: Subject, view: CodeView) -> str | None:
+    """Return the name of the generator that takes each error of another one, wherever that is called."""
+    callers = {e.src for e in view.code.material.sites.callers.get(subject.symbol, ()) if e.src != subject.symbol}
+    takers = [_taker(caller, subject, view) for caller in sorted(callers)]
+    return takers[0] if takers and all(takers) else None
+
+
+def _taker(caller: str, subject: Subject, view: CodeView) -> str | None:
+    user = view.code.subject(caller)
+    if user is None:
+        return None
+    if user.ir.is_generator and _takes_each_error(user, view):
+        return caller.rpartition(".")[2]
+    made = [c for c in user.calls if any(e.dst == subject.symbol for e in user.inside(c))]
+    names = {
+        name
+        for s in user.statements
+        if s[0] == "assign" and (value := value_of(s)) is not None and any(i is c for c in made for i in walk(value))
+        for target in targets_of(s)
+        for name in target_names(target)
+    }
+    for call in user.calls:
+        given = [unwrapped(a) or a for a in arguments_of(call)]
+        if not any(text_of(a) in names or any(a is c for c in made) for a in given):
+            continue
+        for edge in user.inside(call):
+            other = view.code.subject(edge.dst)
+            if other is not None and other.ir.is_generator and _takes_each_error(other, view):
+                return edge.dst.rpartition(".")[2]
+    return None
+
+
+def _sends(s: Stmt) -> bool:
+    return any(i[0] == "y" for e in own_expressions(s) for i in walk(e))
