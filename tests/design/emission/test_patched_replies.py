@@ -144,7 +144,7 @@ def test_a_patched_program_reads_replies_wherever_they_are(tmp_path: Path) -> No
             "async def f():\n    return (await c.ask(\n        1\n    )).text",
             "(r.reply(await c.ask(\n        1\n    ))).text",
         ),
-        ("x = [p for p in c.ask(1)]", "x = [p for p in r.pieces(c.ask(1))]"),
+        ("x = [p for p in c.ask(1)]", "x = [p for p in r.noted_chunks(c.ask(1))]"),
         ("async def f():\n    return [p async for p in c.ask(1)]", "[p async for p in r.reply(c.ask(1))]"),
     ],
 )

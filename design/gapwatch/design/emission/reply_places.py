@@ -59,9 +59,9 @@ def is_whole(statement: ast.stmt, call: ast.expr) -> bool:
 
 
 def reader_of(statement: ast.stmt, call: ast.expr) -> str:
-    """Return the function that reads a reply inside of an expression: `pieces` where it goes through the chunks."""
+    """Return the function that reads a reply inside of an expression: `noted_chunks` where it goes through the chunks."""
     comprehended = [n.iter for n in _own_nodes(statement) if isinstance(n, ast.comprehension) and not n.is_async]
-    return "pieces" if call in comprehended else "reply"
+    return "noted_chunks" if call in comprehended else "reply"
 
 
 def reading_loops(statement: ast.stmt, function: ast.AST, name: str | None) -> Iterator[ast.For | ast.AsyncFor]:

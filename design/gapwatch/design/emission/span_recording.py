@@ -207,7 +207,7 @@ def piece(chunk: Any) -> None:
             notes[_SAID] = _said(whole) or notes[_SAID]
 
 
-def pieces(chunks: Any) -> Any:
+def noted_chunks(chunks: Any) -> Any:
     """Give the chunks of a streamed reply, each after it is noted."""
     for chunk in chunks:
         piece(chunk)
