@@ -59,7 +59,7 @@ def is_whole(statement: ast.stmt, call: ast.expr) -> bool:
 
 
 def reader_of(statement: ast.stmt, call: ast.expr) -> str:
-    """Return the function that reads a reply inside of an expression: `noted_chunks` where it goes through the chunks."""
+    """Return the function that reads a reply inside of an expression; `noted_chunks` where it goes through chunks."""
     comprehended = [n.iter for n in _own_nodes(statement) if isinstance(n, ast.comprehension) and not n.is_async]
     return "noted_chunks" if call in comprehended else "reply"
 
