@@ -35,13 +35,7 @@ from gapwatch.design.architecture.text_shapes import (
     without_descriptions,
     written_path,
 )
-from gapwatch.design.patterns.code_walk import (
-    arguments_of,
-    own_expressions,
-    target_names,
-    text_of,
-    walk,
-)
+from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, target_names, text_of, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
