@@ -138,12 +138,15 @@ def assigned_to(body: Body, name: str) -> Iterator[Expr]:
 
 _CLIENT = re.compile(r"request|http|fetch|download|(^|_)(get|post|put|patch)(_|$)|api|client|url|call", re.I)
 
+#: Methods that run a tool; others of the same libraries list tools or read their texts.
+_TOOL_RUNS = frozenset({"invoke", "ainvoke", "batch", "abatch", "call_tool"})
+
 
 def find_services(subject: Subject) -> Iterator[PatternHit]:
-    """Yield network calls that reach no model, store or queue."""
+    """Yield network calls that reach no model, store or queue, and runs of tools, which mostly make some."""
     for call in subject.calls:
         reach = subject.reach(call)
-        if reach.capability in _HTTP:
+        if reach.capability in _HTTP or (reach.capability == "tool" and last_name(call) in _TOOL_RUNS):
             yield subject.hit(
                 "calls_external_api",
                 call_line(call),
