@@ -10,6 +10,7 @@ from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
 from gapwatch.design.metrics.rules.error_paths import in_body
+from gapwatch.design.metrics.rules.handed_answers import handed_call
 from gapwatch.design.metrics.rules.place_rules import PLACE_RULES, UNSERVED
 from gapwatch.design.patterns.code_walk import (
     calls_in,
@@ -22,7 +23,6 @@ from gapwatch.design.patterns.code_walk import (
 )
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.patterns.outside_calls import assigned_to
 from gapwatch.design.source.ir import (
     Stmt,
     body_of,
@@ -32,7 +32,6 @@ from gapwatch.design.source.ir import (
     is_call,
     is_name,
     line_of,
-    name_of,
     targets_of,
     value_of,
 )
@@ -212,15 +211,11 @@ def _answers_from(symbol: str, view: CodeView) -> list[set[str]]:
     Empty sets where another function decides by itself whether there is an answer: it tries again or falls back.
     """
     subject = view.code.subject(symbol)
-    given = view.code.returned(subject) if subject is not None else []
-    if subject is None or len(given) != 1:
+    call = handed_call(view.code, subject) if subject is not None else None
+    if subject is None or call is None:
         return [set()]
-    values = list(assigned_to(subject.ir.body, str(name_of(given[0])))) if is_name(given[0]) else given
-    inner = unwrapped(values[0]) if len(values) == 1 else None
-    while inner is not None and inner[0] == "a":
-        # `ask(question).content`
-        inner = unwrapped(inner[1])
-    targets = sorted({edge.dst for edge in subject.inside(inner)}) if inner is not None and is_call(inner) else []
+    told = [(edge.dst, view.code.subject(edge.dst)) for edge in subject.inside(call)]
+    targets = sorted({dst for dst, one in told if one is None or not one.info.is_abstract})
     return [_below(target, view) - {symbol} for target in targets] or [set()]
 
 
