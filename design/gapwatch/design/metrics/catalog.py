@@ -460,20 +460,36 @@ class Catalog:
         return [h for h in hits if h not in given_up]
 
     def _failure_answers(self) -> Iterator[MetricDesign]:
-        if hits := self._failed():
-            yield self._make(
+        running = {h.symbol for h in self._hits("runs_code")}
+        failed = self._failed()
+        for family, hits, purpose, action in (
+            (
+                "code_failures",
+                [h for h in failed if h.symbol in running],
+                "code and commands that the model wrote run, and end in time and without an error",
+                "read the failing code with its error; a new model or prompt often changes it first",
+            ),
+            (
                 "failure_answers",
-                hits,
-                {"form": "check", "field": "attributes.answer_outcome", "not": {"one_of": ["failed"]}},
-                purpose="share of answers that stand for a failure: error text, nothing, a default, an apology",
-                concern="reliability",
-                fields=["attributes.answer_outcome"],
-                better="lower",
-                severity="ticket",
-                questions=[f"q-{self.component.id}-default"],
-                action="read the failing answers; the status of their requests says nothing",
-                valid_when="the outcome is set where the value is made",
-            )
+                [h for h in failed if h.symbol not in running],
+                "share of answers that stand for a failure: error text, nothing, a default, an apology",
+                "read the failing answers; the status of their requests says nothing",
+            ),
+        ):
+            if hits:
+                yield self._make(
+                    family,
+                    hits,
+                    {"form": "check", "field": "attributes.answer_outcome", "not": {"one_of": ["failed"]}},
+                    purpose=purpose,
+                    concern="reliability",
+                    fields=["attributes.answer_outcome"],
+                    better="lower",
+                    severity="ticket",
+                    questions=[f"q-{self.component.id}-default"] if family == "failure_answers" else [],
+                    action=action,
+                    valid_when="the outcome is set where the value is made",
+                )
 
     def _context_cuts(self) -> Iterator[MetricDesign]:
         if hits := self._hits("cuts_context"):

@@ -56,6 +56,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("passages_found", 6),
     ("output_parses", 6),
     ("failure_answers", 6),
+    ("code_failures", 6),
     ("answers_without_failure", 6),
     ("swallowed_errors", 5.5),
     ("retries_exhausted", 5.5),

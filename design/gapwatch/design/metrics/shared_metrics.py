@@ -22,7 +22,13 @@ from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview, wi
 #: Id of the component that stands for all that call a model.
 MODEL_CALLS = "model_calls"
 #: Families that are one metric of all components, with the id of the component that stands for them.
-_OF_ALL = {"failed_requests": "endpoints", "tool_errors": "agents", "agent_exits": "agents", "context_cuts": "prompts"}
+_OF_ALL = {
+    "failed_requests": "endpoints",
+    "tool_errors": "agents",
+    "agent_exits": "agents",
+    "context_cuts": "prompts",
+    "code_failures": "code_runs",
+}
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {

@@ -39,6 +39,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
     "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
     "cuts_context": ("attributes.context_outcome",),
+    "runs_code": ("status", "error_type"),
 }
 #: Values of the fields, for the practitioner who emits them.
 VALUES: dict[str, str] = {
@@ -196,6 +197,7 @@ _ORDER = (
     "has_cascade",
     "parses_json",
     "cuts_context",
+    "runs_code",
     "has_cache",
     "has_circuit_breaker",
     "has_retry_loop",

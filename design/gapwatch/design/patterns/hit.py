@@ -41,6 +41,7 @@ PATTERNS = (
     "runs_agent",
     "tells_model_error",
     "cuts_context",
+    "runs_code",
 )
 
 

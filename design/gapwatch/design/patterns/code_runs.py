@@ -1,0 +1,63 @@
+"""Finds functions that run code or commands that they are given: `exec`, a shell, a sandbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gapwatch.design.patterns.code_walk import arguments_of, names_in, target_names, text_of, walk
+from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.source.ir import Expr, call_line, is_call, keywords_of, targets_of, value_of
+from gapwatch.design.source.program import last_name
+
+#: What runs code by its name; `exec` and `eval` are built in.
+_RUNS = re.compile(
+    r"^(exec|eval)$|^_?(run|execute|exec|eval|evaluate)_.*(code|python|script|commands?|cmd|shell|cell|notebook|subprocess)"
+    r"|^create_subprocess_(exec|shell)$|^exec_run$|^_?run_in_.*(subprocess|sandbox|process|container)$"
+)
+#: Functions of the module `subprocess`, and of what is named after a sandbox.
+_OF_PROCESSES = frozenset({"run", "Popen", "call", "check_call", "check_output", "system"})
+_PROCESSES = frozenset({"subprocess", "os"})
+_OF_SANDBOXES = frozenset({"run", "execute", "exec", "run_code", "process"})
+_SANDBOX = re.compile(r"sandbox|interpreter|kernel|repl$|executor$|jupyter", re.I)
+#: Names of code that somebody else wrote.
+_CODE = re.compile(r"(^|_)(code|script|commands?|cmd|snippet|program_text|bash|shell_input)$", re.I)
+
+
+def find_code_runs(subject: Subject) -> Iterator[PatternHit]:
+    """Yield the calls of a function that run code which it was given."""
+    if subject.ir.kind == "module":
+        return
+    own = {
+        name
+        for s in subject.statements
+        if s[0] == "assign" and (value := value_of(s)) is not None and _is_written_here(value)
+        for target in targets_of(s)
+        for name in target_names(target)
+    }
+    for call in subject.calls:
+        given = [*arguments_of(call), *(value for _, value in keywords_of(call))]
+        names = {n for e in given for n in names_in(e)} - own
+        # `args["code"]`
+        names |= {str(one[2][1]) for e in given for one in walk(e) if one[0] == "s" and one[2][0] == "k"}
+        if _is_run(call, given) and any(_CODE.search(n.rpartition(".")[2]) for n in names):
+            evidence = f"runs {text_of(call)}"[:160]
+            yield subject.hit("runs_code", call_line(call), call_line(call), "code", evidence, 0.8)
+
+
+def _is_written_here(value: Expr) -> bool:
+    """Return whether a value is a command of the program itself: `["git", "status"]`, `f"curl {url}"`."""
+    if any(_CODE.search(n.rpartition(".")[2]) for n in names_in(value)):
+        return False
+    if value[0] == "f":
+        return bool(value[1]) and isinstance(value[1][0], str) and bool(value[1][0].strip())
+    return bool((value[1][0] if value[0] in "lt" and value[1] else value)[0] == "k")
+
+
+def _is_run(call: Expr, given: list[Expr]) -> bool:
+    name, owner = last_name(call), text_of(call[1]).rpartition(".")[0]
+    if name in _OF_PROCESSES and owner in _PROCESSES:
+        return True
+    if name in _OF_SANDBOXES and _SANDBOX.search(owner.rpartition(".")[2].strip("_()")):
+        return True
+    return any(_RUNS.search(n) for n in (name, *(last_name(e) for e in given if not is_call(e))))

@@ -1,0 +1,83 @@
+"""Functions that run code which they are given: what fails there is a metric of its own; commands of the program are none."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.patterns.test_pattern_search import patterns
+from tests.design.source_tree import write_tree
+
+RUNS = {
+    "built in": "def f(code):\n    exec(code, {})\n",
+    "a shell": "import subprocess\ndef f(command):\n    return subprocess.run(command, shell=True)\n",
+    "a shell of an event loop": "import asyncio\nasync def f(cmd):\n    return await asyncio.create_subprocess_shell(cmd)\n",
+    "a sandbox": "def f(self, script):\n    return self.sandbox.execute(script)\n",
+    "code in other code": "import subprocess\ndef f(code):\n    wrapped_code = f'try: {code}'\n    return subprocess.run(wrapped_code)\n",
+    "another process": "def f(self, code):\n    p = Process(target=self._run_code, args=(code,))\n    p.start()\n",
+    "a method by its name": "def f(tool, args):\n    return tool.run_python_code(code=args['code'], timeout=3)\n",
+}
+NONE = {
+    "a command of the program": "import subprocess\ndef f():\n    cmd = ['git', 'status']\n    return subprocess.run(cmd)\n",
+    "a command with a value": "import subprocess\ndef f(url):\n    cmd = f'curl {url}'\n    return subprocess.run(cmd, shell=True)\n",
+    "a literal": "def f(): return eval('1 + 1')\n",
+    "a query": "def f(db, query): return db.execute(query)\n",
+    "a status code": "def f(client, status): return client.run(status)\n",
+}
+APP = """
+from fastapi import FastAPI
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+def run_code(code):
+    try:
+        exec(code, {})
+    except Exception as e:
+        return f"Error: {e}"
+    return "done"
+
+
+def look_up(name):
+    try:
+        return open(name).read()
+    except OSError as e:
+        return f"Error: {e}"
+
+
+@app.post("/act")
+def act(question):
+    asked = [{"role": "user", "content": question + look_up(question)}]
+    return run_code(client.chat.completions.create(model="m", messages=asked).choices[0].message.content)
+"""
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_code_that_is_given_is_run(name: str, tmp_path: Path) -> None:
+    assert "runs_code" in {h.pattern for h in patterns(tmp_path, {"m.py": RUNS[name]})}
+
+
+@pytest.mark.parametrize("name", sorted(NONE))
+def test_what_the_program_itself_says_is_no_code_of_others(name: str, tmp_path: Path) -> None:
+    assert "runs_code" not in {h.pattern for h in patterns(tmp_path, {"m.py": NONE[name]})}
+
+
+def _of(metrics: list[MetricDesign], family: str) -> list[int]:
+    return [p.line for m in metrics if m.family == family for p in m.places]
+
+
+def test_code_that_fails_is_counted_apart_from_other_failures(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": APP})))
+    metrics = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+
+    assert _of(made.metrics, "code_failures") == [13]
+    assert 13 not in _of(metrics, "failure_answers")
+    assert 21 in _of(metrics, "failure_answers")
