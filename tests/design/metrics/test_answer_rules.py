@@ -21,6 +21,7 @@ from app.keys import check_key, store_note
 from app.jobs import job_status, job_report
 from app.rows import estimate_rows, best_price
 from app.pages import host_of, page_of
+from app.flows import run_flow
 from app.forms import written, streamed
 
 app = FastAPI()
@@ -36,7 +37,8 @@ def answer(question: str):
         return ""
     store_note({"q": question})
     text = job_status(question) + job_report(question) + str(estimate_rows(question)) + str(best_price(question))
-    text += host_of(question) + page_of(question) + written([question]) + "".join(streamed([question]))
+    text += host_of(question) + page_of(question) + written([question])
+    text += "".join(streamed([question])) + run_flow(question)
     return ask(text)
 """,
     "app/keys.py": """
@@ -128,6 +130,33 @@ def streamed(rows):
     except Exception as error:
         yield json.dumps({"error": str(error)})
 """,
+    "app/flows.py": """
+import logging
+
+import httpx
+
+def flow(question):
+    try:
+        return httpx.post("https://flow.example", json=question).json()
+    except Exception:
+        logging.error("no flow")
+
+def bare_flow(question):
+    try:
+        return httpx.post("https://bare.example", json=question).json()
+    except Exception:
+        logging.error("no flow")
+
+def worded(reply):
+    if reply is None:
+        logging.error("no reply")
+        return {"error": "There was no reply in time."}
+    return {"text": reply["text"]}
+
+def run_flow(question):
+    reply = flow(question)
+    return str(worded(reply)) + str(bare_flow(question))
+""",
     "app/__init__.py": "",
 }
 
@@ -140,11 +169,13 @@ def _counted() -> frozenset[str]:
     return frozenset(s.rpartition(".")[2] for m in metrics for s in m.symbols)
 
 
-@pytest.mark.parametrize("function", ["check_key", "job_status", "estimate_rows", "host_of", "written"])
+@pytest.mark.parametrize("function", ["check_key", "job_status", "estimate_rows", "host_of", "written", "flow"])
 def test_a_failure_beside_the_work_has_no_metric(function: str) -> None:
     assert function not in _counted()
 
 
-@pytest.mark.parametrize("function", ["store_note", "job_report", "best_price", "page_of", "streamed"])
+@pytest.mark.parametrize(
+    "function", ["store_note", "job_report", "best_price", "page_of", "streamed", "bare_flow", "worded"]
+)
 def test_a_failure_of_the_work_has_one(function: str) -> None:
     assert function in _counted()

@@ -66,6 +66,21 @@ CASES: dict[str, tuple[str, str, int]] = {
         "import openai\ndef parse_call(reply):\n    for line in reply.splitlines():\n        if line.startswith('CALL'): return line[4:]\n    return None\ndef f(x):\n    said = openai.OpenAI().chat.completions.create(model='m', messages=[x]).choices[0].message.content\n    call = parse_call(said)\n    if call is None:\n        return ('answer', 'There is nothing to call here.')\n    return ('call', call)\n",
         5,
     ),
+    "a name that nobody has": (
+        "def f(orders, name):\n    try:\n        return orders.of(name)\n    except KeyError:\n        return 'Error: the order could not be found'\n",
+        "def f(orders, name):\n    try:\n        return orders.of(name)\n    except OSError:\n        return 'Error: the order could not be found'\n",
+        5,
+    ),
+    "settings as they come": (
+        "def f(company):\n    try:\n        return Settings(**company['settings'])\n    except Exception:\n        log.warning('wrong settings')\n        return Settings()\n",
+        "def f(company):\n    try:\n        return Answer(**ask(company))\n    except Exception:\n        log.warning('no answer')\n        return Apology()\n",
+        6,
+    ),
+    "how far the work is": (
+        "import requests\ndef f(q):\n    rows = requests.get(q).json()\n    if not rows:\n        yield {'step': 'looking in another place now'}\n    for row in requests.get(q + '/other').json():\n        yield row\n",
+        "import requests\ndef f(q):\n    rows = requests.get(q).json()\n    if not rows:\n        yield {'step': 'nothing was there to look at'}\n    for row in rows:\n        yield row\n",
+        5,
+    ),
     "a choice that the function does not have": (
         "def f(kind):\n    if kind == 'web':\n        return tool(kind)\n    else:\n        log.error('no such kind')\n        return None\n",
         "def f(kind):\n    found = tool(kind)\n    if found.state == 'web':\n        return found\n    else:\n        log.error('no such kind')\n        return None\n",
@@ -97,4 +112,4 @@ def test_the_normal_course_is_left_alone_and_its_twin_is_found(name: str, tmp_pa
     left = [h.line for h in patterns(tmp_path / "normal", {"m.py": normal}) if h.pattern == "returns_failure"]
 
     assert line in found
-    assert left == [h for h in left if "yield" in normal.splitlines()[h - 1]]
+    assert left == [h for h in left if "stream" in name and "yield" in normal.splitlines()[h - 1]]

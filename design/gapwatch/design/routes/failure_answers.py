@@ -26,9 +26,10 @@ from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.given_back import is_argument, lacks_a_part
 from gapwatch.design.routes.invalid_answers import hands_on, invalid_answers
-from gapwatch.design.routes.normal_ends import NormalEnds, says_status
+from gapwatch.design.routes.normal_ends import NormalEnds
 from gapwatch.design.routes.nothing_found import nothing_found
-from gapwatch.design.routes.reaches import WORK, answer_fields, reaches
+from gapwatch.design.routes.reaches import SOURCES, WORK, answer_fields, reaches
+from gapwatch.design.routes.refusals import says_status
 from gapwatch.design.routes.ways import best_call, flowing_calls, sent_by
 from gapwatch.design.source.ir import (
     Body,
@@ -317,7 +318,9 @@ def _of_check(subject: Subject, s: Stmt, before: list[Stmt], after: Body) -> Ite
         return
     last = body[-1] if body else None
     given = _given(last) if last is not None and (last[0] != "return" or value_of(last) is not None) else None
-    bad = [(given, line_of(last))] if given is not None and last is not None else []
+    # What is sent before the work goes on tells how far it is.
+    goes_on = last is not None and last[0] == "expr" and any(SOURCES & reaches(subject, c) for c in calls_in(after))
+    bad = [(given, line_of(last))] if given is not None and last is not None and not goes_on else []
     failed = failed_names(test), [*bad, *_sentences(body, s[3])]
     for names, found in (failed, (good_names(test), [*_sentences(s[3], body), *_otherwise(s, after)])):
         for value, line in found:

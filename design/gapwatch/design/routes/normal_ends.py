@@ -20,6 +20,7 @@ from gapwatch.design.patterns.code_walk import (
 )
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.reaches import WORK, reaches
+from gapwatch.design.routes.refusals import asks_of, refuses_request, says_missing
 from gapwatch.design.routes.ways import flowing_calls
 from gapwatch.design.source.ir import (
     Body,
@@ -33,14 +34,10 @@ from gapwatch.design.source.ir import (
     handler_body,
     handlers_of,
     is_call,
-    is_text,
     keywords_of,
     line_of,
     members_in,
-    operand_of,
-    operands_of,
     operators_of,
-    pairs_in,
     positional_of,
     target_of,
     targets_of,
@@ -50,9 +47,10 @@ from gapwatch.design.source.program import inner_bodies, last_name, statements
 
 #: Exceptions of what is not there.
 _MISSING = re.compile(r"NotFound|DoesNotExist|NoSuch")
-#: What an error says of a record that is not there, or there already.
-_SAYS_MISSING = re.compile(
-    r"NotFound|DoesNotExist|NoSuch|not[ _]found|not exist|no such|already[ _](exist|contain)", re.I
+#: Exceptions of a look-up by name, and what is said of it.
+_LOOKS_UP = re.compile(r"^(KeyError|LookupError)$|NotFound|DoesNotExist|NoSuch")
+_SAYS_NOT_THERE = re.compile(
+    r"(not|n't) (be )?found|does(n't| not) exist|no such|^\W*(error\W+)?(unknown|no) \w+", re.I
 )
 #: Functions that answer yes or no, or say whether a setting works.
 _ASKS = re.compile(r"(^|_)(is|has|can|should|supports?|check|verify|probe|ping|test)_|(^|_)exists?$")
@@ -109,11 +107,11 @@ class NormalEnds:
         if self._ends_a_stream(place, value):
             return True
         if (handled := _handled(place)) is None:
-            return kind != "status" and (_refuses_request(value) or self._is_of_arguments(place, kind))
+            return kind != "status" and (refuses_request(value) or self._is_of_arguments(place, kind))
         s, handler, rest = handled
-        if self._is_for_missing(place, value, handler, kind):
+        if self._is_for_missing(place, value, s, handler, kind):
             return True
-        if kind != "error text" and self._takes_settings(s, handler):
+        if kind != "error text" and (self._takes_settings(s, handler) or _is_unset(value, s)):
             return True
         return self._is_start_of_another(place, s, handler, rest)
 
@@ -168,7 +166,7 @@ class NormalEnds:
         # What is empty, or not one of many, may be the result of a step before.
         compared = {op for t in tests for e in walk(t) if e[0] == "q" for op in operators_of(e)}
         is_compared = kind != "empty" or bool(compared & {"==", "!="})
-        return is_compared and all(_asks_of(test, given) for test in tests)
+        return is_compared and all(asks_of(test, given) for test in tests)
 
     def _is_result_of_callers(self, name: str) -> bool:
         """Return whether a caller gives the result of work, and no words or choice of a person, for a parameter."""
@@ -197,12 +195,15 @@ class NormalEnds:
             for name in target_names(t)
         }
 
-    def _is_for_missing(self, place: _Place, value: Expr, handler: Stmt, kind: str) -> bool:
+    def _is_for_missing(self, place: _Place, value: Expr, s: Stmt, handler: Stmt, kind: str) -> bool:
         """Return whether a handler takes a record that is not there, or there already."""
-        inside = [tests for s, h, tests, _ in place.around if s[0] == "if" and _is_within(s, handler)]
-        if any(_says_missing(test) for tests in inside for test in tests[-1:]):
+        inside = [tests for x, _, tests, _ in place.around if x[0] == "if" and _is_within(x, handler)]
+        if any(says_missing(test) for tests in inside for test in tests[-1:]):
             return True
         names = [last_name(one) for one in _kinds(handler)]
+        if kind == "error text" and names and all(_LOOKS_UP.search(n) for n in names) and len(body_of(s)) == 1:
+            # What was asked for by its name or number is not there.
+            return any(map(_SAYS_NOT_THERE.search, constants_in(value)))
         is_missing = bool(names) and any(map(_MISSING.search, names))
         is_missing = is_missing and all(_MISSING.search(n) or n in ("KeyError", "LookupError") for n in names)
         return is_missing and kind == "fixed text" and " " not in "".join(constants_in(value))
@@ -283,6 +284,16 @@ class NormalEnds:
         return is_record and any(_puts_into(x, names) for x in rest)
 
 
+def _is_unset(value: Expr, s: Stmt) -> bool:
+    """Return whether a value is made without arguments by the only class that a `try` makes: settings as they come."""
+    made = [c for c in calls_in(body_of(s)) if last_name(c)[:1].isupper()]
+    if not is_call(value) or arguments_of(value) or len(body_of(s)) != 1:
+        return False
+    return (
+        len(made) == 1 and text_of(callee_of(made[0])) == text_of(callee_of(value)) and last_name(value)[:1].isupper()
+    )
+
+
 def _handled(place: _Place) -> tuple[Stmt, Stmt, Body] | None:
     """Return the nearest `try` with a handler that holds a place, the handler, and what follows the `try`."""
     return next(((s, h, rest) for s, h, _, rest in reversed(place.around) if h is not None), None)
@@ -323,30 +334,6 @@ def _is_within(s: Stmt, handler: Stmt) -> bool:
     return any(x is s for x in statements(handler_body(handler)))
 
 
-def _says_missing(test: Expr) -> bool:
-    """Return whether a test holds where an error is of a record that is not there, or there already."""
-    if any(e[0] == "!" for e in walk(test)):
-        return False
-    return ("k", 404) in walk(test) or any(_SAYS_MISSING.search(t) for t in (*constants_in(test), text_of(test)))
-
-
-def _asks_of(test: Expr, given: set[str]) -> bool:
-    """Return whether a test asks only whether arguments are there, of a kind, or one of fixed values."""
-    e = unwrapped(test) or test
-    if e[0] == "!":
-        return _asks_of(operand_of(e), given)
-    if e[0] == "b":
-        return all(_asks_of(one, given) for one in operands_of(e))
-    if e[0] == "n":
-        return e[1] in given
-    if is_call(e):
-        return last_name(e) == "isinstance" and bool(arguments_of(e)) and _asks_of(arguments_of(e)[0], given)
-    if e[0] != "q" or not set(operators_of(e)) <= {"is", "is not", "==", "!=", "in", "not in"}:
-        return False
-    first, *others = operands_of(e)
-    return _asks_of(first, given) and all(one[0] == "k" or text_of(one).rpartition(".")[2].isupper() for one in others)
-
-
 def _fills(s: Stmt, names: set[str]) -> bool:
     """Return whether a statement binds names to what it made, or puts something into them."""
     if s[0] == "assign":
@@ -367,32 +354,3 @@ def _puts_into(s: Stmt, names: set[str]) -> bool:
 
 #: Kinds of failures that other rules are sure of.
 _SURE = frozenset({"no right form", "nothing found", "default for an invalid value"})
-#: Texts and names of codes that refuse a request.
-_REFUSED = re.compile(
-    r"\b(is|are) (required|not (installed|configured|set up))\b"
-    r"|^\W*(error\W+)?invalid (request|url|input|argument|format|parameter)"
-    r"|\bmust be (an?|one of)\b|\bnot connected\b",
-    re.I,
-)
-_REFUSED_CODE = re.compile(
-    r"(^|\.)(INVALID|BAD)_(REQUEST|INPUT|ARGUMENT|PARAM\w*)$|_REQUIRED$|(^|\.)(UNAUTHORI[SZ]ED|FORBIDDEN)$"
-)
-
-
-def _refuses_request(value: Expr) -> bool:
-    """Return whether a value says by its words, or a code of it, that a request is at fault."""
-    if any(e[0] in ("a", "n") and _REFUSED_CODE.search(text_of(e)) for e in walk(value)):
-        return True
-    return any(_REFUSED.search(text) for text in constants_in(value))
-
-
-def says_status(value: Expr) -> bool:
-    """Return whether a value tells its failure by a status of 400 and more, or by a code of 400 to 499."""
-    e = unwrapped(value) or value
-    given = dict(keywords_of(e)) if is_call(e) else {}
-    status = given.get("status_code")
-    if status is not None and (status[0] != "k" or (type(constant_of(status)) is int and constant_of(status) >= 400)):
-        return True
-    fields = {str(k[1]): v for k, v in pairs_in(e) if k is not None and is_text(k)} if e[0] == "d" else given
-    codes = [fields[name] for name in ("code", "status") if name in fields]
-    return any(one[0] == "k" and type(constant_of(one)) is int and 400 <= constant_of(one) < 500 for one in codes)

@@ -6,12 +6,24 @@ import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
-from gapwatch.design.patterns.code_walk import calls_in, own_expressions, walk
-from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.code_walk import calls_in, own_expressions, target_names, unwrapped, walk
+from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.routes.checks import failed_names
 from gapwatch.design.routes.normal_ends import NormalEnds
-from gapwatch.design.source.ir import body_of, handlers_of, line_of, value_of
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.ir import (
+    body_of,
+    branches_of,
+    handlers_of,
+    is_call,
+    is_name,
+    line_of,
+    name_of,
+    positional_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name, statements
 
 #: Calls that take addresses and paths apart.
 _OF_ADDRESSES = re.compile(
@@ -29,7 +41,7 @@ def beside_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeV
         return None
     if (why := NormalEnds(subject).why_beside(place.line, hits[0].kind)) is not None:
         return why
-    return _reads_an_address(subject, place.line, view)
+    return _reads_an_address(subject, place.line, view) or _told_later(subject, hits[0], view)
 
 
 def _reads_an_address(subject: Subject, line: int, view: CodeView) -> str | None:
@@ -85,3 +97,47 @@ def thrown_in(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
             if len(lone) == 1 and not any(view.errors.may_leave(subject, c) for c in calls_in(body_of(s))):
                 return "whoever uses the resource throws its own errors in: refused requests and faults of other work"
     return None
+
+
+def _told_later(subject: Subject, hit: PatternHit, view: CodeView) -> str | None:
+    """Return where each caller, or what it hands the result to, takes nothing for the failure that it tells."""
+    if hit.kind != "empty" or not subject.callers:
+        return None
+    found = [_told_by(subject, caller, view) for caller in subject.callers]
+    return f"{found[0]} counts it where it is told" if all(found) else None
+
+
+def _told_by(subject: Subject, caller: Subject, view: CodeView) -> str | None:
+    names = {
+        name
+        for s in caller.statements
+        if s[0] == "assign" and (call := unwrapped(value_of(s))) is not None and is_call(call)
+        if any(edge.dst == subject.symbol for edge in caller.inside(call))
+        for t in targets_of(s)
+        for name in target_names(t)
+    }
+    if not names:
+        return None
+    if _tells(caller, names, view):
+        return caller.symbol.rpartition(".")[2]
+    for call in caller.calls:
+        for position, argument in enumerate(positional_of(call)):
+            for edge in caller.inside(call) if is_name(argument) and name_of(argument) in names else ():
+                other = view.code.subject(edge.dst)
+                params = [p.name for p in other.ir.params if p.name not in ("self", "cls")] if other is not None else []
+                if other is not None and position < len(params) and _tells(other, {params[position]}, view):
+                    return other.symbol.rpartition(".")[2]
+    return None
+
+
+def _tells(subject: Subject, names: set[str], view: CodeView) -> bool:
+    """Return whether a function gives a failure back in the branch in which a name has nothing."""
+    lines = {
+        h.line
+        for h in view.code.material.hits_of(subject.symbol)
+        if h.pattern in ("returns_failure", "fails_request") and not h.evidence.startswith("empty")
+    }
+    branches = [branches_of(s)[0] for s in subject.statements if s[0] == "if"]
+    return any(
+        names & failed_names(test) and any(line_of(x) in lines for x in statements(block)) for test, block in branches
+    )
