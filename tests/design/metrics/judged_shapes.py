@@ -431,3 +431,74 @@ def title(text: str):
     frozenset({"app.ask"}),
     others=frozenset({"app.title"}),
 )
+
+SHAPES["a class that asks through a client of many"] = Shape(
+    {
+        "search.py": SEARCH_OF_SHOP,
+        "llm/openai_client.py": """\
+import openai
+
+
+class OpenAi:
+    def __init__(self) -> None:
+        self.client = openai.OpenAI()
+
+    def inference(self, name: str, prompt: str) -> str:
+        messages = [{"role": "user", "content": prompt}]
+        return self.client.chat.completions.create(model=name, messages=messages).choices[0].message.content
+""",
+        "llm/client.py": """\
+import logging
+
+from llm.openai_client import OpenAi
+
+
+class LLM:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def inference(self, prompt: str) -> str:
+        try:
+            return OpenAi().inference(self.name, prompt).strip()
+        except ValueError as error:
+            logging.error("no answer: %s", error)
+            raise
+""",
+        "llm/__init__.py": "",
+        "answering.py": f'''\
+from llm.client import LLM
+
+RULES = """{RULES_OF_SHOP}"""
+
+
+class Answerer:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def render(self, question: str, context: str) -> str:
+        return RULES.format(context=context, question=question)
+
+    def execute(self, question: str, context: str) -> str:
+        prompt = self.render(question, context)
+        response = LLM(self.name).inference(prompt)
+        while not response:
+            return self.execute(question, context)
+        return response
+''',
+        "app.py": """\
+from fastapi import FastAPI
+
+from answering import Answerer
+from search import search
+
+app = FastAPI()
+answerer = Answerer("m")
+
+
+@app.post("/ask")
+def ask(question: str):
+    return answerer.execute(question, "\\n".join(search(question)))
+""",
+    },
+    frozenset({"answering.Answerer.execute"}),
+)

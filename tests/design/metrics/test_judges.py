@@ -400,3 +400,4 @@ def test_a_name_for_a_screen_is_worth_less_than_an_answer() -> None:
     told = ["Never use more than five words."]
 
     assert worth_of("app.make_title", told) == 0 < worth_of("app.entitle", told) < worth_of("app.write_answer", told)
+    assert worth_of("app._get_answer", told) == worth_of("app.answer", told) == worth_of("app.entitle", told)

@@ -237,6 +237,9 @@ def _pipeline_fit(metric: MetricDesign, case: Case) -> str | None:
     component = case.component(metric)
     needs = _CONCERN_NEEDS.get(metric.concern)
     near = set(component.capabilities)
+    if any(tier.by == "llm" for tier in component.tiers):
+        # It asks a model through a client of another component.
+        near.add("llm_chat")
     for edge in case.architecture.edges:
         # The passages and answers of a neighbour pass through this component.
         for one, other in ((edge.src, edge.dst), (edge.dst, edge.src)):

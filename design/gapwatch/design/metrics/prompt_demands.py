@@ -79,7 +79,7 @@ def is_for_statements(symbol: str, text: str) -> bool:
 _NAMING = re.compile(r"(^|_)(names?|titles?|slugs?|emojis?|icons?|labels?)$")
 
 #: Names of functions that write what people read.
-_ANSWERING = re.compile(r"(^|_)(answers?|repl(y|ies)|respond|responses?|reports?)(_|$)")
+_ANSWERING = re.compile(r"^(generate|write|make|compose)_(\w+_)?(answer|reply|response|report)s?$")
 _OF_ANSWERS = 1.0
 
 
