@@ -401,3 +401,18 @@ def test_a_name_for_a_screen_is_worth_less_than_an_answer() -> None:
 
     assert worth_of("app.make_title", told) == 0 < worth_of("app.entitle", told) < worth_of("app.write_answer", told)
     assert worth_of("app._get_answer", told) == worth_of("app.answer", told) == worth_of("app.entitle", told)
+
+
+@pytest.mark.parametrize(("given", "is_judged"), [("self, text", True), ("self", False)])
+def test_a_method_is_judged_where_it_is_given_what_the_model_is_asked(
+    given: str, is_judged: bool, tmp_path: Path
+) -> None:
+    asked = "text" if is_judged else "self.text"
+    code = (
+        "class Chat:\n    def __init__(self, text):\n        self.text = text\n\n"
+        f"    def summary({given}):\n        return ask(TASK, {asked})\n\n\n"
+        f'@app.post("/sum")\ndef total(text: str):\n    return Chat(text).summary({"text" if is_judged else ""})\n'
+    )
+    judged = [m for m in _judges(_design(tmp_path, code)) if m.symbols == ["app.Chat.summary"]]
+
+    assert bool(judged) == is_judged

@@ -267,6 +267,8 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         return "the output holds no word of the model: the function gives back a number, whether it worked, or nothing"
     if (why := _why_of_another(metric, view)) is not None:
         return why
+    if all(_is_told_nothing(symbol, view) for symbol in metric.symbols):
+        return "what the model is asked stands in the object: the method is given nothing that a judge could read"
     if (count := _objects_that_give(metric, view)) > 1:
         return f"the prompt is one of {count}: each object gives its own"
     for place in metric.evidence_from:
@@ -274,6 +276,14 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         if found is None or not _is_outside(*found, view):
             return f"the evidence at {place} does not come from a search, a tool or a data source"
     return None
+
+
+def _is_told_nothing(symbol: str, view: CodeView) -> bool:
+    """Return whether a method has no parameter but its object, so that its span has no input."""
+    subject = view.code.subject(symbol)
+    if subject is None or subject.info.owner < 0 or subject.info.is_static:
+        return False
+    return not subject.ir.params[1:]
 
 
 def _objects_that_give(metric: MetricDesign, view: CodeView) -> int:
