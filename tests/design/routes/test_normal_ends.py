@@ -21,6 +21,11 @@ CASES: dict[str, tuple[str, str, int]] = {
         "from enum import Enum\nclass Language(Enum):\n    EN = 'en'\n    OTHER = ''\ndef f(text):\n    try:\n        found = Language(detected(text))\n    except ValueError:\n        return Language.OTHER\n    return found\n",
         9,
     ),
+    "the kind of a file by its name": (
+        "import mimetypes\nfrom enum import Enum\nclass Kind(str, Enum):\n    PDF = '.pdf'\ndef f(path):\n    try:\n        found = mimetypes.guess_type(path)\n        return Kind(found)\n    except ValueError:\n        return path\n",
+        "from enum import Enum\nclass Kind(str, Enum):\n    PDF = '.pdf'\ndef f(path):\n    try:\n        found = kind_by_reading(path)\n        return Kind(found)\n    except ValueError:\n        return path\n",
+        9,
+    ),
     "the version of a package": (
         "from importlib.metadata import PackageNotFoundError, version\ndef f():\n    try:\n        mine = version('app')\n    except PackageNotFoundError:\n        mine = 'dev'\n    return mine\n",
         "def f(x):\n    try:\n        mine = version_of(tool(x))\n    except OSError:\n        mine = 'dev'\n    return mine\n",

@@ -258,7 +258,9 @@ class NormalEnds:
         if own and all(any(last_name(b).endswith("Enum") for b in cls.ir.bases) for cls in own):
             return True
         known = self.subject.sites.names_outside(self.subject.symbol, call)
-        is_value = all(name.partition(".")[0] in ("<builtin>", "builtins", "os", "flask") for name in known)
+        is_value = all(
+            name.partition(".")[0] in ("<builtin>", "builtins", "os", "flask", "mimetypes", "pathlib") for name in known
+        )
         is_own = bool(self.subject.inside(call))
         return not is_own and is_value and (bool(known) or last_name(call) == "get")
 
