@@ -12,6 +12,7 @@ from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, names_in, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.model_calls import CALLS
+from gapwatch.design.routes.forms import Forms
 from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, operand_of, value_of
 from gapwatch.design.source.program import last_name, statements
 
@@ -42,6 +43,8 @@ _STREAMED = frozenset({"aiter"})
 _MAX_STEPS, _MAX_FUNCTIONS = 5, 2
 #: Words of the code around a reply at which the text is the code's own, and no reply.
 _LEAST_AROUND = 3
+#: Most words of a label before a reply.
+_MOST_IN_LABEL = 5
 #: Tags around a part of a text; words, and signs of Chinese and Japanese, of which two make a word.
 _TAG, _WORD, _IDEOGRAM = (
     re.compile(r"<[^>]*>"),
@@ -164,6 +167,19 @@ def _is_no_text(e: Expr) -> bool:
     return inner is None or inner[0] in ("t", "l", "S", "d", "q", "!") or (inner[0] == "k" and not is_text(inner))
 
 
+def _around(e: Expr) -> str:
+    """Return the constant parts of a text that is put together."""
+    return " ".join(part for part in e[1] if isinstance(part, str))
+
+
+def _is_label(e: Expr) -> bool:
+    """Return whether a few words and a colon stand before the only part of a text: `f"Summary: {reply}"`."""
+    parts = e[1]
+    is_one = len(parts) == 2 and isinstance(parts[0], str) and not isinstance(parts[1], str)
+    text = _around(e).rstrip() if is_one else ""
+    return text.endswith(":") and _words(text) <= _MOST_IN_LABEL and Forms((), "").of(e) != "error"
+
+
 def _words(text: str) -> int:
     bare = _TAG.sub(" ", text)
     return len(_WORD.findall(bare)) + len(_IDEOGRAM.findall(bare)) // 2
@@ -221,7 +237,7 @@ class _Replies:
         if e[0] == "f" and any(self._is_from_server(part) for part in e[1] if not isinstance(part, str)):
             # What a server said of it: `f"{query}: {response.text}"`.
             return False
-        if e[0] == "f" and _words(" ".join(part for part in e[1] if isinstance(part, str))) >= _LEAST_AROUND:
+        if e[0] == "f" and _words(_around(e)) >= _LEAST_AROUND and not _is_label(e):
             return False
         inner = e[2:] if e[0] == "?" else tuple(children(e))
         return any(self.holds(one) for one in inner)
