@@ -178,3 +178,38 @@ def test_a_service_whose_text_is_handed_on_where_it_is_no_json_may_give_other_fo
 
     found = _of([*made.metrics, *(s.metric for s in made.selection.shelf)], "attributes.parsed_text")
     assert len([m for m in found if m.places[0].path == "market/feed.py"]) == count
+
+
+def test_the_search_of_a_searcher_counts_what_it_finds(tmp_path: Path) -> None:
+    program = """
+import openai
+from sqlalchemy import create_engine, text
+
+engine = create_engine("postgresql://localhost/items")
+
+
+class ItemSearcher:
+    def search(self, vector):
+        with engine.connect() as connection:
+            rows = connection.execute(text("SELECT id FROM items ORDER BY embedding <=> :v LIMIT 5"), {"v": vector})
+            return list(rows)
+
+
+class Settings:
+    def search(self, name):
+        with engine.connect() as connection:
+            return list(connection.execute(text("SELECT value FROM settings WHERE name = :n"), {"n": name}))
+
+
+def answer(question, vector):
+    found = ItemSearcher().search(vector)
+    mode = Settings().search("mode")
+    told = f"Answer the question from the items in one sentence. Mode: {mode} Items: {found} Question: {question}"
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": told}]
+    ).choices[0].message.content
+"""
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": program})), is_bounded=False)
+
+    found = {s for m in made.metrics if m.family.endswith("passages_found") for s in m.symbols}
+    assert found == {"app.ItemSearcher.search"}

@@ -60,6 +60,10 @@ _OF_RETRIEVAL = re.compile(
 )
 
 
+#: Classes whose plain `search` returns passages.
+_SEARCHER = re.compile(r"(^|\.)\w*(Searcher|Retriever|Vector_?(Store|DB|Index|Database)|KnowledgeBase)$", re.I)
+
+
 def find_library_uses(graph: CallGraph, sites: CallSites, hits: tuple[PatternHit, ...]) -> list[LibraryUse]:
     """Return every call that leaves the repository for a target with a capability.
 
@@ -91,9 +95,9 @@ def _retrievers_by_name(graph: CallGraph, known: set[tuple[str, str]]) -> list[L
     out = []
     for s in graph.symbols:
         owner, _, name = s.id.rpartition(".")
-        is_one = _RETRIEVER.search(name) or (
-            name.strip("_") in ("retrieve", "aretrieve") and _OF_RETRIEVAL.search(owner)
-        )
+        plain = name.strip("_").removeprefix("a")
+        is_one = _RETRIEVER.search(name) or (plain == "retrieve" and _OF_RETRIEVAL.search(owner))
+        is_one = is_one or (plain == "search" and _SEARCHER.search(owner))
         if s.kind == "function" and is_one and (s.id, "retrieval") not in known:
             out.append(LibraryUse("retrieval", s.id, f"def {name}", CodePlace(s.path, s.line)))
     return out
