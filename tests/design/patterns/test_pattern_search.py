@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.design.source_tree import patterns
+from gapwatch.design.patterns.pattern_search import MOST_HITS
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.source_tree import patterns, write_tree
 
 FIRES: dict[str, tuple[str, str]] = {
     "swallowing handler": ("has_try_except:swallows", "def f():\n    try:\n        g()\n    except ValueError:\n        return None\n"),
@@ -151,3 +154,11 @@ def test_a_hit_cites_its_lines(tmp_path: Path) -> None:
     (hit,) = [h for h in patterns(tmp_path, {"m.py": source}) if h.pattern == "parses_json"]
 
     assert (hit.path, hit.line, hit.symbol) == ("m.py", 5, "m.f")
+
+
+def test_a_generated_function_has_a_bounded_number_of_hits(tmp_path: Path) -> None:
+    lines = "".join(f"    d[{n}] = json.loads(open(str({n})).read())\n" for n in range(MOST_HITS + 40))
+    write_tree(tmp_path, {"made.py": f"import json\n\n\ndef load(d):\n{lines}    return d\n"})
+    made = run_design(scan_repository(tmp_path))
+
+    assert sum(h.pattern == "parses_json" for h in made.hits) == MOST_HITS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from gapwatch.design.patterns.breakers import find_breakers
@@ -33,6 +34,9 @@ _DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
     find_code_runs,
 )
 
+#: Hits of a detector in one function. A generated one with thousands says no more, and many rules look at each.
+MOST_HITS = 64
+
 
 def find_patterns(program: Program, sites: CallSites) -> tuple[PatternHit, ...]:
     """Return every hit in every function, sorted by file and line.
@@ -50,7 +54,7 @@ def find_patterns(program: Program, sites: CallSites) -> tuple[PatternHit, ...]:
         subject = Subject(program, sites, info)
         for detector in _DETECTORS:
             try:
-                hits.update(detector(subject))
+                hits.update(itertools.islice(detector(subject), MOST_HITS))
             except RecursionError:
                 continue
     return tuple(sorted(hits))
