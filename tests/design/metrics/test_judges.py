@@ -52,7 +52,7 @@ OUTPUTS: dict[str, tuple[str, bool]] = {
     "its text behind a label": ("    said = ask(TASK, text)\n    return f'Summary of the talk: {said}'\n", True),
     "a failure that quotes it": ("    said = ask(TASK, text)\n    return f'Error in the summary: {said}'\n", False),
     "a sentence around it": (
-        "    said = ask(TASK, text)\n    print(said)\n    return f'We kept this text in the file {said} of the talk.'\n",
+        "    said = ask(TASK, text)\n    print(said)\n    return f'We kept this text in {said} of the talk.'\n",
         False,
     ),
     "whether it worked": ("    said = ask(TASK, text)\n    print(said)\n    return bool(said)\n", False),

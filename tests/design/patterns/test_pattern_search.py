@@ -37,6 +37,7 @@ FIRES: dict[str, tuple[str, str]] = {
     "agent of an annotated maker": ("calls_llm:direct", "from llama_index.agent.openai import OpenAIAgent\nasync def made(tools) -> OpenAIAgent:\n    return OpenAIAgent.from_tools(tools=tools)\nasync def f(q):\n    agent = await made([])\n    return await agent.astream_chat(q)\n"),
     "chain": ("calls_llm:direct", "from langchain_openai import ChatOpenAI\ndef f(p, x):\n    return (p | ChatOpenAI()).invoke(x)\n"),
     "run of what a model calls": ("calls_external_api:tool", "from langgraph.prebuilt import ToolExecutor\nasync def f(tools, actions):\n    return await ToolExecutor(tools).abatch(actions)\n"),
+    "graph whose node is a chain": ("calls_llm:direct", "from langchain_openai import ChatOpenAI\nfrom langgraph.graph import StateGraph\ndef build(prompt):\n    graph = StateGraph(dict)\n    graph.add_node('agent', prompt | ChatOpenAI())\n    return graph.compile().with_config(tags=['a'])\nasync def f(q): return await build('p').ainvoke(q)\n"),
     "engine over images": ("calls_llm:direct", "from llama_index.core.query_engine import SimpleMultiModalQueryEngine\nclass E:\n    def __init__(self, engine: SimpleMultiModalQueryEngine): self.engine = engine\n    def f(self, q): return self.engine.query(q)\n"),
     "run of a chain that is handed on": ("calls_llm:direct", "from langchain_core.runnables import Runnable\nasync def f(app: Runnable, q):\n    async for event in app.astream_events(q): yield event\n"),
     "wrapper": ("calls_llm:wrapped:1", "import litellm\ndef complete(p): return litellm.completion(model='x')\ndef f(): complete('a')\n"),
@@ -75,6 +76,7 @@ FIRES: dict[str, tuple[str, str]] = {
 SILENT: dict[str, tuple[str, str]] = {
     "what a chain says of itself": ("calls_llm", "from langchain_core.runnables import Runnable\ndef f(app: Runnable): return app.get_input_schema()\n"),
     "list of tools": ("calls_external_api", "from mcp import ClientSession\nasync def f(s: ClientSession): return await s.list_tools()\n"),
+    "graph whose nodes are functions": ("calls_llm", "from langgraph.graph import StateGraph\ndef node(state): return state\ndef build():\n    graph = StateGraph(dict)\n    graph.add_node('agent', node)\n    return graph.compile()\nasync def f(q): return await build().ainvoke(q)\n"),
     "own step of a chain": ("calls_llm", "from langchain_core.runnables import RunnableSerializable\nclass Ingest(RunnableSerializable):\n    def invoke(self, x): return x\ningest = Ingest()\ndef f(xs): return ingest.batch(xs)\n"),
     "addresses of several services": ("calls_llm", "import requests\ndef post(url, payload): return requests.post(url, json=payload)\ndef f(b, p): return post(b + '/api/chat', {'model': 'x', 'messages': p})\ndef g(b): return post(b + '/api/orders', {})\n"),
     "clients by key": ("has_cache", "from functools import lru_cache\n@lru_cache(maxsize=8)\ndef _get_client(key): return Client(key)\n"),

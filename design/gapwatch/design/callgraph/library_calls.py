@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gapwatch.design.callgraph.callback_runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
@@ -38,9 +39,25 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         return _gathered(frame, given, line)
     if dotted in TRANSPARENT and given:
         return given[0]
+    if name in ("add_node", "compile") and dotted.startswith("langgraph."):
+        return frame.table.one(Kind.OUTSIDE, dotted) | _built(frame, name, [*given, *keywords.values()])
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+#: Names of models of LangChain, and of what they make: `ChatOpenAI`, `LanguageModelLike.bind_tools`.
+_MODEL = re.compile(r"^langchain\w*\.((.+\.)?(language_models|chat_models|llms)\.|Chat[A-Z])")
+
+
+def _built(frame: Frame, name: str, given: list[Values]) -> Values:
+    """Note the nodes of a graph that are models or chains with one, which no function asks: the compiled graph does."""
+    table, key = frame.table, ("asks", frame.number)
+    if name == "compile":
+        return frame.read(key)
+    if any(table.kinds[v] is Kind.OUTSIDE and _MODEL.search(table.a[v]) for values in given for v in values):
+        frame.solver.grow(key, table.one(Kind.OUTSIDE, "langchain_core.runnables.Runnable"))
+    return EMPTY
 
 
 #: Functions that return the fields of an instance as a dictionary.
