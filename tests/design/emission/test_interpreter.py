@@ -355,13 +355,8 @@ def test_replies_of_clients_are_read_by_their_form() -> None:
 
 
 def test_results_of_searches_are_counted() -> None:
-    assert [count_results(r) for r in ([1, 2], {"documents": [["a", "b", "c"]]}, ([1], 2), "text", {"a": 1})] == [
-        2,
-        3,
-        1,
-        None,
-        None,
-    ]
+    given = ([1, 2], {"source_nodes": []}, {"documents": [["a", "b", "c"]]}, ([1], 2), "text", {"a": 1})
+    assert [count_results(r) for r in given] == [2, 0, 3, 1, None, None]
 
 
 def test_values_are_written_without_running_code_of_the_program() -> None:

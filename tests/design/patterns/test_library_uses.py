@@ -78,3 +78,24 @@ def test_what_retrieves_no_passages_is_no_search(path: str, name: str, tmp_path:
 )
 def test_reading_what_a_library_gave_is_no_second_call(dotted: str, capability: str | None) -> None:
     assert default_catalog().capability(dotted) == capability
+
+
+_ENGINE = (
+    "from llama_index.core import VectorStoreIndex\n\n\ndef reply(index: VectorStoreIndex, q):\n    return {asked}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "searches"),
+    [
+        ("index.as_query_engine(similarity_top_k=3).query(q)", True),
+        ("index.as_chat_engine().chat(q)", False),
+        ("index.docstore.docs", False),
+    ],
+)
+def test_an_engine_that_searches_for_each_question_is_a_search_and_an_agent_need_not_search(
+    asked: str, searches: bool, tmp_path: Path
+) -> None:
+    found = _uses(tmp_path, {"m.py": _ENGINE.format(asked=asked)})
+
+    assert (("retrieval", "m.reply") in found) == searches

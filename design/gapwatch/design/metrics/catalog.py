@@ -645,7 +645,9 @@ class Catalog:
                 action="check the index: a release with another embedding model finds nothing",
                 valid_when="the query is not empty",
             )
-            yield self._latency("retrieval_latency", hits, None)
+            asked = {(h.path, h.line) for h in self._hits("calls_llm", "direct")}
+            if alone := [h for h in hits if (h.path, h.line) not in asked]:
+                yield self._latency("retrieval_latency", alone, None)
 
     def _embedding(self) -> Iterator[MetricDesign]:
         hits = self._uses("embedding")

@@ -54,6 +54,11 @@ _RETRIEVER = re.compile(
     rf"|(query|find|fetch|lookup)_(relevant|similar|related|nearest)_(\w+_)?{_PASSAGES}"
     r"|(similarity|semantic|vector|hybrid)_search|find_passages|search_(index|corpus|knowledge\w*))$"
 )
+#: Engines and chains of libraries that search before they ask a model, whatever they are asked.
+_SEARCHES_FIRST = re.compile(
+    r"^(as_query_engine|(Retriever|Citation|SimpleMultiModal)QueryEngine|(CondensePlus)?ContextChatEngine"
+    r"|create_retrieval_chain|RetrievalQA\w*|ConversationalRetrievalChain)$"
+)
 #: Owners whose plain `retrieve` returns passages, and not a password or a translation.
 _OF_RETRIEVAL = re.compile(
     rf"retriev|(?<!re)search|(^|[._])rag([._]|$)|index|vector|knowledge|corpus|embed|{_PASSAGES}", re.I
@@ -77,6 +82,8 @@ def find_library_uses(graph: CallGraph, sites: CallSites, hits: tuple[PatternHit
     for hit in hits:
         if hit.pattern == "calls_llm" and hit.kind == "direct":
             out.append(LibraryUse("llm_chat", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
+            if any(map(_SEARCHES_FIRST.search, hit.evidence.split(".")[:-1])):
+                out.append(LibraryUse("retrieval", hit.symbol, hit.evidence, CodePlace(hit.path, hit.line)))
             seen.add((hit.path, hit.line))
     for external in graph.externals:
         capability = sites.catalog.capability(external.dotted)

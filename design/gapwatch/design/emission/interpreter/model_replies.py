@@ -209,7 +209,7 @@ def member(value: Any, name: str) -> Any:
 
 def count_results(value: Any) -> int | None:
     """Return the number of results of a search; None if its result is no list of them."""
-    for name in ("documents", "points", "matches", "results", "ids"):
+    for name in ("documents", "source_nodes", "points", "matches", "results", "ids"):
         inner = member(value, name)
         if isinstance(inner, list):
             return count_results(inner)
