@@ -269,10 +269,22 @@ def _claim(m: MetricDesign) -> Words:
     """Return claim, condition and limit in the words of the portfolio."""
     words: list[Inline] = [Code(_flow(m.claim))]
     if m.when is not None and m.claim["form"] != "ratio":
-        words += [" when ", Code(_flow(m.when))]
+        words += [" when ", Code(_flow(_shortened(m.when)))]
     if m.limit_place is not None:
         words += [" limit from ", Code(str(m.limit_place))]
     return tuple(words)
+
+
+#: Names of spans that a condition lists in the report; the portfolio has all.
+_MOST_NAMES = 4
+
+
+def _shortened(value: object) -> object:
+    if isinstance(value, dict):
+        return {k: _shortened(v) for k, v in value.items()}
+    if isinstance(value, list) and len(value) > _MOST_NAMES + 1 and all(isinstance(v, str) for v in value):
+        return [*value[:_MOST_NAMES], f"and {len(value) - _MOST_NAMES} more"]
+    return [_shortened(v) for v in value] if isinstance(value, list) else value
 
 
 def _flow(value: object) -> str:
