@@ -120,7 +120,7 @@ def test_a_handler_around_values_in_memory_has_no_metric(tmp_path: Path) -> None
     made = _designed(tmp_path, memory=_MEMORY)
 
     dropped = {m.family: review.reasoning for m, review in made.dropped}
-    assert "nothing that it protects leaves the process" in dropped["swallowed_errors"]
+    assert "nothing that it protects leaves the process" in dropped["failed_items"]
 
 
 def test_a_handler_around_a_check_of_a_reply_keeps_its_metric(tmp_path: Path) -> None:

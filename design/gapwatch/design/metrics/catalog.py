@@ -16,9 +16,10 @@ from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route, named
 from gapwatch.design.metrics.agent_metrics import agent_metrics
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.batches import batch_handlers
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import handlers_of, line_of
+from gapwatch.design.source.ir import Body, handlers_of, line_of
 from gapwatch.design.source.program import statements
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
@@ -398,19 +399,34 @@ class Catalog:
         given = self._failed()
         others = [h for h in swallowing if not any(g.path == h.path and h.line <= g.line <= h.end for g in given)]
         swallowing = others if given else swallowing
-        if swallowing:
-            yield self._make(
+        items = self._of_batches(swallowing) if self.is_reached else []
+        for family, hits, purpose, action in (
+            (
+                "failed_items",
+                items,
+                "number of items of batches, such as files, pages or tables, that fail while the others go on",
+                "count by error_type and do the failed items again; what is missing is not found later",
+            ),
+            (
                 "swallowed_errors",
-                swallowing,
-                {"form": "measure", "field": "attributes.swallowed_errors", "unit": "errors", "limit": {"max": 0}},
-                purpose="number of errors that a handler swallows or replaces by a default",
-                concern="reliability",
-                per_trace="sum",
-                fields=["attributes.swallowed_errors"],
-                severity="page" if self.component.silent_failure == "high" else "ticket",
-                questions=[f"q-{self.component.id}-default"],
-                action="count by error_type; a handler that runs often means that a feature does not work",
-            )
+                [h for h in swallowing if h not in items],
+                "number of errors that a handler swallows or replaces by a default",
+                "count by error_type; a handler that runs often means that a feature does not work",
+            ),
+        ):
+            if hits:
+                yield self._make(
+                    family,
+                    hits,
+                    {"form": "measure", "field": "attributes.swallowed_errors", "unit": "errors", "limit": {"max": 0}},
+                    purpose=purpose,
+                    concern="reliability",
+                    per_trace="sum",
+                    fields=["attributes.swallowed_errors"],
+                    severity="page" if self.component.silent_failure == "high" else "ticket",
+                    questions=[f"q-{self.component.id}-default"] if family == "swallowed_errors" else [],
+                    action=action,
+                )
         status = {(h.path, h.line) for h in self._hits("fails_request", "status")}
         passing = self._hits("has_try_except", "translates", "reraises")
         if hits := [h for h in passing if (h.path, h.line) not in status]:
@@ -418,10 +434,19 @@ class Catalog:
 
     def _handles(self, hit: PatternHit, line: int) -> bool:
         """Return whether a line lies in a handler of the `try` of a hit."""
-        number = self.material.sites.numbers(self.material.program).get(hit.symbol)
-        body = self.material.program.functions[number].ir.body if number is not None else ()
-        tries = (s for s in statements(body) if s[0] == "try" and line_of(s) == hit.line)
+        tries = (s for s in statements(self._body(hit)) if s[0] == "try" and line_of(s) == hit.line)
         return any(first <= line <= last for s in tries for first, _, _, _, last in handlers_of(s))
+
+    def _of_batches(self, hits: list[PatternHit]) -> list[PatternHit]:
+        """Return those by which a batch goes on without an item, in its loop or in what the loop calls for it."""
+        loops = [h for h in hits if h.line in batch_handlers(self._body(h))]
+        inside = self.material.sites.inside
+        called = {e.dst for h in loops for at in range(h.line, h.end + 1) for e in inside.get((h.symbol, at), ())}
+        return [h for h in hits if h in loops or h.symbol in called]
+
+    def _body(self, hit: PatternHit) -> Body:
+        number = self.material.sites.numbers(self.material.program).get(hit.symbol)
+        return self.material.program.functions[number].ir.body if number is not None else ()
 
     def _agents(self) -> Iterator[MetricDesign]:
         yield from agent_metrics(

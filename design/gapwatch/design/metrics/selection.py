@@ -58,6 +58,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("failure_answers", 6),
     ("code_failures", 6),
     ("answers_without_failure", 6),
+    ("failed_items", 6),
     ("swallowed_errors", 5.5),
     ("retries_exhausted", 5.5),
     ("fallback_rate", 5.5),
@@ -83,6 +84,8 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("rows_written", -2),
     ("tier_mix", -2),
 )
+#: Families of which those of another one take off as much as their own.
+_LIKE = {"swallowed_errors": "failed_items"}
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.
 _HANDED_ON = ("passages_found", "retrieval_latency")
 _OF_OTHER_PARSES = 1.5
@@ -241,7 +244,7 @@ def _chosen(
         ]
         left_worth = {
             m.name: worth[m.name]
-            - _of_same(m) * families[_kind(m)]
+            - _of_same(m) * (families[_kind(m)] + families[_LIKE.get(_kind(m), "")])
             - 0.75 * (judged if m.source == "judge" else of_component)[_owner(m)]
             - (_of_same_prompt(m) if m.source == "judge" and (m.symbols[0], _judged(m)[1]) in prompts else 0)
             for m in fitting

@@ -28,6 +28,7 @@ _OF_ALL = {
     "agent_exits": "agents",
     "context_cuts": "prompts",
     "code_failures": "code_runs",
+    "failed_items": "batches",
 }
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")

@@ -73,11 +73,11 @@ _BUILDS = (
 )
 
 
-#: Work beside the answer: logs, traces, counts, progress, samples, and the end of a session.
+#: Work beside the answer: logs, traces, counts, progress, samples, what is loaded in advance, and the end of a session.
 _BESIDE = re.compile(
     r"^_*(log|logs|logging|logger|log_(?!in|out)\w+|\w+_(log|logs|logger)|(record|report|send|emit|push|capture|track|update)"
     r"_(\w+_)?(telemetry|traces?|analytics|metrics?|stats|statistics|usage|progress|spans?|costs?)"
-    r"|(add|append|write|save|push)_(\w+_)?(dataset|samples?)|track|telemetry|progress_callback"
+    r"|(add|append|write|save|push)_(\w+_)?(dataset|samples?)|track|telemetry|progress_callback|(pre_?load|pre_?fetch|warm_?up)(_\w+)?"
     r"|(\w+_)?(cleanup|clean_up|teardown|tear_down|dispose|shutdown|close|aclose|disconnect)(_\w+)?"
     r"|__exit__|__aexit__|__del__|(count|estimate)_(\w+_)?(tokens?|costs?))$"
 )

@@ -1,0 +1,44 @@
+"""Finds handlers by which a batch goes on without one of its items: a file, a page, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gapwatch.design.patterns.code_walk import leaves, tags_in
+from gapwatch.design.source.ir import (
+    Body,
+    Stmt,
+    body_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    iterable_of,
+    line_of,
+    positional_of,
+)
+from gapwatch.design.source.program import last_name, statements
+
+
+def batch_handlers(body: Body) -> Iterator[int]:
+    """Yield the lines of the `try` statements of a loop over items whose handler leaves one out and goes on.
+
+    No such loop ends with the first item that succeeds, or counts attempts.
+    """
+    for loop in statements(body):
+        if loop[0] == "for" and not _counts(loop) and not tags_in(body_of(loop), "return", "break"):
+            for s in statements(body_of(loop)):
+                if s[0] == "try" and any(_goes_on(handler_body(h)) for h in handlers_of(s)):
+                    yield line_of(s)
+
+
+def _goes_on(body: Body) -> bool:
+    last = body[-1] if body else None
+    return last is None or last[0] == "continue" or not leaves(body)
+
+
+def _counts(loop: Stmt) -> bool:
+    """Return whether a loop runs a fixed number of times: `range(3)`, `range(retries)`."""
+    iterable = iterable_of(loop)
+    if not is_call(iterable) or last_name(iterable) not in ("range", "count"):
+        return False
+    return len(positional_of(iterable)) < 2 and not any(is_call(e) for e in positional_of(iterable))
