@@ -97,3 +97,47 @@ def test_a_handler_that_gives_a_constant_where_it_fails_always_answers(tmp_path:
     made = run_design(scan_repository(write_tree(tmp_path, {"s.py": handler})), is_bounded=False)
 
     assert "s.reply_endpoint" not in {s for m in made.metrics if m.family.endswith("answer_present") for s in m.symbols}
+
+
+def test_a_generator_inside_of_an_endpoint_that_ends_in_order_is_followed(tmp_path: Path) -> None:
+    service = """
+import json
+
+from flask import Flask, Response, jsonify, request
+from openai import OpenAI
+
+app = Flask(__name__)
+client = OpenAI()
+
+
+def told(question):
+    yield {"status": "working"}
+    for piece in client.chat.completions.create(model="m", messages=[question], stream=True):
+        yield {"delta": piece.choices[0].delta.content}
+
+
+@app.route("/ask", methods=["POST"])
+def ask():
+    data = request.get_json()
+    if not data:
+        return jsonify({"error": "JSON body required"}), 400
+
+    def generate():
+        try:
+            for event in told(data["question"]):
+                yield json.dumps(event)
+            yield "[DONE]"
+        except Exception as error:
+            yield json.dumps({"type": "error", "message": str(error)})
+
+    return Response(
+        generate(),
+        mimetype="text/event-stream",
+    )
+"""
+    made = run_design(scan_repository(write_tree(tmp_path, {"s.py": service})), is_bounded=False)
+
+    assert not [m for m in made.metrics if m.family in ("stream_completed", "first_chunk_seconds")]
+    lines = service.splitlines()
+    failed = {lines[p.line - 1].strip() for m in made.metrics if m.family == "failed_requests" for p in m.places}
+    assert failed == {'yield json.dumps({"type": "error", "message": str(error)})'}

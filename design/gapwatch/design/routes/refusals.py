@@ -11,6 +11,7 @@ from gapwatch.design.source.ir import (
     is_call,
     is_text,
     keywords_of,
+    members_in,
     operand_of,
     operands_of,
     operators_of,
@@ -69,6 +70,9 @@ def refuses_request(value: Expr) -> bool:
 def says_status(value: Expr) -> bool:
     """Return whether a value tells its failure by a status of 400 and more, or by a code of 400 to 499."""
     e = unwrapped(value) or value
+    if e[0] == "t" and len(members_in(e)) > 1:  # Flask: an answer and its status
+        last = members_in(e)[1]
+        return last[0] == "k" and type(constant_of(last)) is int and 400 <= constant_of(last) < 500
     given = dict(keywords_of(e)) if is_call(e) else {}
     status = given.get("status_code")
     if status is not None and (status[0] != "k" or (type(constant_of(status)) is int and constant_of(status) >= 400)):

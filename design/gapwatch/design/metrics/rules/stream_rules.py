@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from gapwatch.design.architecture.claimed_code import MAX_HOPS
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
@@ -9,14 +12,17 @@ from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, ta
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
+    Body,
     Expr,
     Stmt,
     body_of,
     call_line,
     constant_of,
+    end_of,
     handlers_of,
     is_call,
     is_text,
+    iterable_of,
     line_of,
     operands_of,
     targets_of,
@@ -39,10 +45,7 @@ def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
         return "it sends one text, which is there at once"
     if metric.claim.get("field") != "attributes.stream_outcome":
         return None
-    made = [(c, f) for c in at for e in subject.inside(c) if (f := view.code.subject(e.dst)) is not None]
-    # A generator that is handed to another one ends in its hands.
-    handed = {id(i) for c, f in made if f.ir.is_generator for a in arguments_of(c) for i in walk(a)}
-    streams = [f for c, f in made if id(c) not in handed and f.ir.is_generator]
+    streams = _streams_of(at, subject, view)
     if streams and all(_takes_each_error(f, view) for f in streams):
         return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
     if not streams and subject.ir.is_generator and (taker := _taken_by(subject, view)) is not None:
@@ -50,21 +53,53 @@ def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     return None
 
 
+def _streams_of(at: list[Expr], subject: Subject, view: CodeView) -> list[Subject]:
+    """Return the generators that some calls run or are given; one that is handed to another ends in its hands."""
+    calls = [*at, *(i for c in at for a in arguments_of(c) for i in walk(a) if i is not c and is_call(i))]
+    made = [(c, f) for c in calls for e in subject.inside(c) if (f := view.code.subject(e.dst)) is not None]
+    handed = {id(i) for c, f in made if f.ir.is_generator for a in arguments_of(c) for i in walk(a)}
+    return [f for c, f in made if id(c) not in handed and f.ir.is_generator]
+
+
 def sent_before(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     """Return why the first piece of a stream waits for nothing; None where it waits for a model."""
     subject = view.code.subject(symbol)
     if metric.claim.get("field") != "attributes.first_chunk_seconds" or subject is None:
         return None
-    at = {call_line(c): c for c in subject.calls}.get(place.line)
-    first = next((s for s in subject.ir.body if _sends(s)), None)
-    # A block that sends is what the place stands for, or a way of its own.
-    is_plain = first is not None and first[0] in ("expr", "assign") and line_of(first) < place.line
-    asks = [
-        c for c in subject.calls if first is not None and call_line(c) < line_of(first) and _waits(subject, c, view)
-    ]
-    if is_plain and at is not None and not asks:
+    at = [c for c in subject.calls if call_line(c) == place.line]
+    sending = [subject] if subject.ir.is_generator else _streams_of(at, subject, view)
+    if sending and all(_begins_by_itself(one, view) for one in sending):
         return "it sends a piece of its own before it asks for the first one of the model"
     return None
+
+
+def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
+    """Return whether the first piece of a generator is sent before anything outside is asked."""
+    for s in _unfolded(subject.ir.body):
+        if _sends(s):
+            if s[0] in ("expr", "assign"):
+                return True
+            within = [c for c in subject.calls if s[0] == "for" and any(c is i for i in walk(iterable_of(s)))]
+            inner = _streams_of(within, subject, view)
+            return depth <= MAX_HOPS and bool(inner) and all(_begins_by_itself(one, view, depth + 1) for one in inner)
+        if any(
+            any(c is i for e in own_expressions(s) for i in walk(e)) and _waits(subject, c, view) for c in subject.calls
+        ):
+            return False
+        if s[0] in ("if", "for", "while", "match"):
+            inside = [c for c in subject.calls if line_of(s) <= call_line(c) <= end_of(s)]
+            if any(_waits(subject, c, view) for c in inside):
+                return False
+    return False
+
+
+def _unfolded(body: Body) -> Iterator[Stmt]:
+    """Yield the statements of a block, those of a `try` or `with` in its place."""
+    for s in body:
+        if s[0] in ("try", "with"):
+            yield from _unfolded(body_of(s))
+        else:
+            yield s
 
 
 def _waits(subject: Subject, call: Expr, view: CodeView) -> bool:
