@@ -46,9 +46,11 @@ def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     if metric.claim.get("field") != "attributes.stream_outcome":
         return None
     streams = _streams_of(at, subject, view)
+    if subject.ir.is_generator:
+        streams = [subject]
     if streams and all(_takes_each_error(f, view) for f in streams):
         return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
-    if not streams and subject.ir.is_generator and (taker := _taken_by(subject, view)) is not None:
+    if subject.ir.is_generator and (taker := _taken_by(subject, view)) is not None:
         return f"{taker} takes each of its errors and tells it in the stream"
     return None
 
@@ -76,10 +78,10 @@ def sent_before(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeV
 def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
     """Return whether the first piece of a generator is sent before anything outside is asked."""
     for s in _unfolded(subject.ir.body):
-        if _sends(s):
-            if s[0] in ("expr", "assign"):
-                return True
-            within = [c for c in subject.calls if s[0] == "for" and any(c is i for i in walk(iterable_of(s)))]
+        if s[0] in ("expr", "assign") and _sends(s):
+            return True
+        if s[0] == "for" and any(_sends(x) for x in statements(body_of(s))):
+            within = [c for c in subject.calls if any(c is i for i in walk(iterable_of(s)))]
             inner = _streams_of(within, subject, view)
             return depth <= MAX_HOPS and bool(inner) and all(_begins_by_itself(one, view, depth + 1) for one in inner)
         if any(
