@@ -27,6 +27,11 @@ _FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "en
 
 #: Calls that load or read a file of the program, and run none of its functions by themselves.
 _READS_MODULES = frozenset({"reload", "getattr", "setattr", "hasattr", "print", "isinstance", "str", "repr", "id"})
+#: Folders of what a developer runs to measure or to try.
+OF_DEVELOPERS = re.compile(
+    r"(^|/)(eval|evals|evaluations?|benchmark\w*|tests?_\w+|\w+_tests?|bench|experiments?|simulat\w+|profiling|demos?(_\w+)?)(/|$)",
+    re.I,
+)
 #: The file itself, as a value.
 THIS_FILE = "sys.modules[__name__]"
 
@@ -110,6 +115,43 @@ class CodeNames:
         )
         self._names: dict[tuple[str, int], Names] = {}
         self._bound: dict[tuple[int, str], tuple[int, str | None] | None] = {}
+        self._handed_on: set[str] | None = None
+
+    def is_production(self, module: int) -> bool:
+        """Return whether a file is neither of tests and examples nor of evaluations and trials."""
+        file = self.program.files[module]
+        return file is not None and not file.tags and not OF_DEVELOPERS.search(self.program.index.modules[module].path)
+
+    def handed_on(self) -> set[str]:
+        """Return the functions and classes that packages hand to whoever imports them."""
+        if self._handed_on is None:
+            self._handed_on = set()
+            for module in self.program.index.modules:
+                ir = self.program.irs[module.index]
+                if ir is not None and module.is_package and self.is_production(module.index):
+                    bound = [
+                        alias or name for s in ir.functions[0].body if s[0] == "from" for name, alias in s[4] or ()
+                    ]
+                    found = {self.resolve(module.index, name) for name in bound if not name.startswith("_")}
+                    self._handed_on |= {symbol for symbol in found if symbol is not None}
+        return self._handed_on
+
+    def is_made(self, cls: ClassInfo) -> bool:
+        """Return whether production code makes objects of a class, beside itself and what packages offer to users."""
+        edges = [e for s in (cls.symbol, f"{cls.symbol}.__init__") for e in self.sites.callers.get(s, ())]
+        makers = {e.src for e in edges if e.kind == "construct" and not e.src.startswith(f"{cls.symbol}.")}
+        found = [self.functions[s].module for s in makers - self.handed_on() if s in self.functions]
+        return any(self.is_production(module) for module in found)
+
+    def below(self, number: int) -> set[int]:
+        """Return the descendants of a class inside the repository."""
+        out: set[int] = set()
+        frontier = [number]
+        while frontier:
+            fresh = [n for n in self._below.get(frontier.pop(), ()) if n not in out]
+            out.update(fresh)
+            frontier += fresh
+        return out
 
     def family(self, number: int) -> set[int]:
         """Return a class and its ancestors and descendants inside the repository."""
@@ -120,13 +162,7 @@ class CodeNames:
                 if base not in out:
                     out.add(base)
                     frontier.append(base)
-        frontier = [number]
-        while frontier:
-            for below in self._below.get(frontier.pop(), ()):
-                if below not in out:
-                    out.add(below)
-                    frontier.append(below)
-        return out
+        return out | self.below(number)
 
     def public(self, module: int) -> list[str]:
         """Return the functions of a file by which others know it: outside of classes, without an underscore."""

@@ -8,17 +8,23 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from gapwatch.design.metrics.rules.code_names import BUILT_IN, NO_LIBRARY, THIS_FILE, CodeNames, main_blocks
+from gapwatch.design.patterns.code_walk import walk
 from gapwatch.design.source.ir import Body, Expr, Stmt
 from gapwatch.design.source.program import FunctionInfo, import_target, last_name
 
 #: A dotted name in a text, as a library imports it: `app.main:app`.
 _DOTTED = re.compile(r"[A-Za-z_][\w]*([.:/][A-Za-z_]\w*)+$")
+#: Names of classes that wrap what users give, or stand in for it when they try the code.
+_STANDS_IN = re.compile(r"_|(Mock|Fake|Dummy|Stub|Noop|NoOp|Null)")
 #: Bases of classes that hold values; nothing but Python calls their other methods.
 _DATA_BASES = frozenset(dir(builtins)) | {"pydantic.BaseModel", "pydantic.main.BaseModel", "enum.Enum"}
 
 
 def live_functions(names: CodeNames, ways_in: Iterable[str], with_main: Iterable[str] = ()) -> set[str]:
     """Return the functions that run when some functions and modules do: a method is live once its class is.
+
+    A class that nothing makes and that an annotation names has its objects from whoever uses the code: of an abstract
+    one each subclass that a package hands on may be given.
 
     Args:
         names: Names of the code.
@@ -28,11 +34,13 @@ def live_functions(names: CodeNames, ways_in: Iterable[str], with_main: Iterable
     Source:
         Bacon and Sweeney (1996), Fast Static Analysis of C++ Virtual Function Calls (rapid type analysis).
     """
-    walk = _Walk(names, frozenset(with_main))
-    for symbol in [*ways_in, *walk.with_main]:
-        walk.reach(symbol)
-    walk.run()
-    return {s for s in walk.live if (f := names.functions.get(s)) is not None and f.ir.kind != "module"}
+    found = _Walk(names, frozenset(with_main))
+    for symbol in [*ways_in, *found.with_main]:
+        found.enter(symbol)
+    found.run()
+    while found.take_given():
+        found.run()
+    return {s for s in found.live if (f := names.functions.get(s)) is not None and f.ir.kind != "module"}
 
 
 class _Walk:
@@ -40,15 +48,47 @@ class _Walk:
         self.code, self.with_main = code, with_main
         self.live: set[str] = set()
         self._classes: set[int] = set()
+        self._named: set[int] = set()
+        self._annotated: set[int] = set()
+        self._given: set[int] = set()
+        self._owned: set[int] = set()
         self._wanted: set[str] = set()
         self._waiting: dict[int, set[str]] = defaultdict(set)
         self._frontier: list[str] = []
 
+    def enter(self, symbol: str) -> None:
+        """Take in a way in, with the functions around it, and its class where users of the code make its objects."""
+        code, info = self.code, self.code.functions.get(symbol)
+        while info is not None and info.ir.kind != "module":
+            if info.owner >= 0:
+                cls = code.program.classes[info.owner]
+                if cls.symbol in code.handed_on() or code.is_made(cls):
+                    self._make(cls.number)
+            self.reach(info.symbol)
+            info = code.program.functions[info.parent] if info.parent >= 0 else None
+        self.reach(symbol)
+
+    def take_given(self) -> bool:
+        """Take in what users may give where an abstract class is wanted and nothing makes one; return if any is new."""
+        code = self.code
+        for number in sorted(self._annotated - self._given):
+            self._given.add(number)
+            below = [code.program.classes[n] for n in sorted(code.below(number))]
+            public = [c for c in below if not _STANDS_IN.match(c.ir.name) and code.is_production(c.module)]
+            if any(c.number in self._named or code.is_made(c) for c in public):
+                continue
+            for cls in public:
+                if cls.symbol in code.handed_on():
+                    self.reach(cls.symbol)
+        return bool(self._frontier)
+
     def reach(self, symbol: str) -> None:
         """Take in a function, class or module."""
+        info, cls = self.code.functions.get(symbol), self.code.classes.get(symbol)
+        if cls is not None:
+            self._named.add(cls.number)
         if symbol in self.live:
             return
-        info, cls = self.code.functions.get(symbol), self.code.classes.get(symbol)
         if cls is not None:
             self._make(cls.number)
             return
@@ -83,6 +123,7 @@ class _Walk:
         self._import(cls.module)
         for base in cls.bases:
             self._make(base)
+        self._annotate(cls.module, [s[4] for s in cls.ir.body if s[0] == "assign"])
         above = [c for c in code.family(number) if c in self._classes]
         library = {o for c in above for o in code.program.classes[c].outside} - NO_LIBRARY
         asked = {s.rpartition(".")[2] for c in code.family(number) for s in self._waiting.get(c, ())}
@@ -92,6 +133,22 @@ class _Walk:
             called = name.startswith("__") or f.symbol in code.registered or name in self._wanted or name in asked
             if called or (library and not name.startswith("_")) or (library and not library <= _DATA_BASES):
                 self.reach(f.symbol)
+
+    def _annotate(self, module: int, annotations: Iterable[Expr | None]) -> None:
+        """Note the abstract classes that some annotations name, also of what users hand to an object of theirs."""
+        code = self.code
+        for name in (e[1] for whole in annotations if whole is not None for e in walk(whole) if e[0] == "n"):
+            cls = code.classes.get(code.resolve(module, name) or "")
+            if cls is None or cls.number in self._annotated:
+                continue
+            methods = code.methods[cls.number]
+            if any(f.is_abstract for f in methods):
+                self._annotated.add(cls.number)
+            elif cls.number not in self._owned and cls.symbol in code.handed_on() and not code.is_made(cls):
+                self._owned.add(cls.number)
+                for f in methods:
+                    if not f.ir.name.startswith("_"):
+                        self._annotate(f.module, [p.annotation for p in f.ir.params])
 
     def _import(self, module: int) -> None:
         index = self.code.program.index
@@ -113,10 +170,11 @@ class _Walk:
             if f.symbol in code.registered or f.ir.kind == "lambda":
                 self.reach(f.symbol)
         further: list[Expr] = []
+        is_found = code.finds_by_text and code.is_production(info.module)
         for c in classes:
             further += c.ir.decorators
             is_registered = any(last_name(d) != "dataclass" for d in c.ir.decorators)
-            if is_registered or (code.finds_by_text and (c.bases or set(c.outside) - NO_LIBRARY)):
+            if is_registered or (is_found and (c.bases or set(c.outside) - NO_LIBRARY)):
                 self._make(c.number)
                 self._made_by_text(c.symbol)
         self._follow(info, info.symbol, [body, *(c.ir.body for c in classes)], further, lines)
@@ -135,6 +193,8 @@ class _Walk:
                 for f in code.methods[number]:
                     if f.ir.name == info.ir.name:
                         self.reach(f.symbol)
+        if info.ir.name == "__init__":
+            self._annotate(info.module, [p.annotation for p in info.ir.params])
         given = [e for p in info.ir.params for e in (p.annotation, p.default) if e is not None]
         given += [*info.ir.decorators, *([info.ir.returns] if info.ir.returns is not None else [])]
         self._follow(info, info.symbol, [info.ir.body], given, set())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
-from gapwatch.design.metrics.rules.code_names import NO_LIBRARY, CodeNames, imports_of, main_blocks
+from gapwatch.design.metrics.rules.code_names import NO_LIBRARY, OF_DEVELOPERS, CodeNames, imports_of, main_blocks
 from gapwatch.design.metrics.rules.live_code import live_functions
 from gapwatch.design.source.program import FunctionInfo
 
@@ -69,11 +69,8 @@ _MESSAGES = frozenset(
 _WAITS = re.compile(r"(^|_)(polling|run_forever|serve_forever|listen_forever|consume_messages|consumer_loop)$")
 #: Libraries that draw in a terminal or read from one.
 _TERMINALS = frozenset({"rich", "questionary", "textual", "prompt_toolkit", "curses", "inquirer", "simple_term_menu"})
-#: Folders of what a developer runs to measure or to try.
-_OF_DEVELOPERS = re.compile(
-    r"(^|/)(eval|evals|evaluations?|benchmark\w*|tests?_\w+|\w+_tests?|bench|experiments?|simulat\w+|profiling|demos?(_\w+)?)(/|$)",
-    re.I,
-)
+#: Tables of `pyproject.toml` with the scripts of a package.
+_SCRIPTS = frozenset({("project", "scripts"), ("tool", "poetry", "scripts")})
 _MODELS = frozenset({"llm_chat"})
 #: What the pipeline of a program without a server is made of.
 _PIPELINE = frozenset({"llm_chat", "embedding", "retrieval", "rerank"})
@@ -90,6 +87,8 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
     names = CodeNames(code)
     ways = _Ways(code, names)
     models = {h.symbol for h in code.material.hits if h.pattern == "calls_llm"} & code.reaching(_MODELS)
+    # An evaluation that a server leads to is not what it serves.
+    models = {s for s in models if ways.is_of_production(s)} or models
     others, found = ways.tools(), ways.servers()
     servers, tools = [s for s in found if s not in others], [s for s in found if s in others]
     pages = [*ways.pages(), *ways.waiting(names)]
@@ -107,6 +106,7 @@ class _Ways:
     def __init__(self, code: ClaimedCode, names: CodeNames) -> None:
         self.code, self.program = code, names.program
         graph = code.material.graph
+        self._by_symbol = names.functions
         self._tags = {s.path for s in graph.symbols if s.tags}
         self._decorators = {s.id: s.decorators for s in graph.symbols if s.decorators}
 
@@ -160,8 +160,15 @@ class _Ways:
         return [f.symbol for f in self._modules() if f.symbol in asking or main_blocks(f.ir.body)]
 
     def commands(self, names: CodeNames) -> list[str]:
-        """Return the functions that are commands of a command line."""
-        return [f.symbol for f in self._functions() if f.symbol in names.commands]
+        """Return the functions that are commands of a command line or scripts of the installed package."""
+        scripts = set[str | None]()
+        for path in self.program.texts.named("*pyproject.toml", ""):
+            for keys, entry in self.program.texts.entries(path).items():
+                if keys[:-1] in _SCRIPTS:
+                    dotted, _, name = entry.text.partition(":")
+                    module = self.program.index.resolve(0, dotted.strip())
+                    scripts.add(names.resolve(module, name.strip()) if module is not None else None)
+        return [f.symbol for f in self._functions() if f.symbol in names.commands or f.symbol in scripts]
 
     def library(self) -> list[str]:
         """Return the public functions and classes."""
@@ -204,6 +211,11 @@ class _Ways:
                     frontier.append(edge.dst)
         return found
 
+    def is_of_production(self, symbol: str) -> bool:
+        """Return whether a function is neither of tests nor of evaluations."""
+        found = self._by_symbol.get(symbol)
+        return found is None or self._is_production(self.program.path(found))
+
     def _functions(self) -> Iterator[FunctionInfo]:
         for f in self.program.functions:
             if f.ir.kind != "module" and self._is_production(self.program.path(f)):
@@ -215,4 +227,4 @@ class _Ways:
                 yield f
 
     def _is_production(self, path: str) -> bool:
-        return path not in self._tags and not _OF_DEVELOPERS.search(path)
+        return path not in self._tags and not OF_DEVELOPERS.search(path)
