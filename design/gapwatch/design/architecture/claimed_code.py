@@ -53,6 +53,7 @@ class ClaimedCode:
         self._function_at: dict[tuple[str, int], str | None] = {}
         self.outputs: dict[str, Enum] = {}  # filled by `reply_flow`
         self.finders: dict[tuple[str, frozenset[str]], bool] = {}  # filled by `evidence_flow`
+        self.bound: dict[str, dict[str, list[tuple[str, Expr]]]] = {}  # filled by `evidence_flow`
 
     def subject(self, symbol: str) -> Subject | None:
         """Return a function by its symbol, or None."""

@@ -68,15 +68,18 @@ def evidence_of(
     out: list[CodePlace] = []
     stops = partial(_is_answer, code, subject)
     asked_for = {(name, key)}
-    for _ in range(4):
-        for s in subject.statements:
-            for bound, written, value in _entries(s):
-                for asked in [k for n, k in asked_for if n == bound]:
-                    if asked and written and asked != written:
-                        continue
-                    given = value if written else _entry_of(value, asked)
-                    asked_for |= set(_read(given, stops))
-                    out += [CodePlace(path, line) for line in fetching_lines(code, subject, given, wanted)]
+    pending, lines = [(name, key)], set[int]()
+    while pending:
+        bound, asked = pending.pop()
+        for written, value in _bound_in(code, subject).get(bound, ()):
+            if asked and written and asked != written:
+                continue
+            given = value if written else _entry_of(value, asked)
+            following = set(_read(given, stops)) - asked_for
+            asked_for |= following
+            pending += sorted(following)
+            lines.update(fetching_lines(code, subject, given, wanted))
+    out += [CodePlace(path, line) for line in sorted(lines)]
     states = {p.name for p in subject.ir.params if p.name not in ("self", "cls")}
     for passed, asked in sorted(asked_for):
         state, _, member = passed.partition(".")
@@ -111,6 +114,16 @@ def _from_nodes(code: ClaimedCode, symbol: str, key: str, wanted: frozenset[str]
                 for read, inner in sorted(_read(value, partial(_is_answer, code, node))):
                     out += evidence_of(code, node.symbol, read, wanted, 1, inner)
     return out
+
+
+def _bound_in(code: ClaimedCode, subject: Subject) -> dict[str, list[tuple[str, Expr]]]:
+    """Return what a function gives each name, with the key of the entry."""
+    if subject.symbol not in code.bound:
+        made = code.bound[subject.symbol] = {}
+        for s in subject.statements:
+            for name, key, value in _entries(s):
+                made.setdefault(name, []).append((key, value))
+    return code.bound[subject.symbol]
 
 
 def _entries(s: Stmt) -> Iterator[tuple[str, str, Expr]]:
