@@ -8,6 +8,7 @@ from typing import Any
 from gapwatch.design.callgraph.callback_runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
 from gapwatch.design.callgraph.containers import copy_box, read_slot
 from gapwatch.design.callgraph.frame import Frame
+from gapwatch.design.callgraph.streamed_chains import ask_streamed
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
 
 _TYPES = {"str": "str", "dict": "dict", "list": "list", "set": "set", "tuple": "tuple", "int": "int", "bytes": "bytes"}
@@ -24,6 +25,7 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted == "functools.wraps":
         return EMPTY
     _run_given(frame, dotted, name, given, keywords, line)
+    ask_streamed(frame, dotted, [*given, *keywords.values()], line)
     if name == "set_defaults" and dotted.startswith("argparse."):
         for keyword, values in named:
             frame.solver.grow(("namespace", keyword), values)

@@ -213,6 +213,7 @@ _FIXES = {
     "no_queue": "leave it out",
     "foreign_text": "check the text that the model wrote",
     "ends_in_order": "count the streams that end with an error",
+    "asked_later": "look at the stream that the response sends",
     "sent_before": "take the time until the model's first piece",
     "read_in_several_ways": "count the texts that none of the ways reads",
     "no_search": "count what a search for the question returns",

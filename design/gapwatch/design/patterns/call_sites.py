@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
+from gapwatch.design.callgraph.streamed_chains import ASKED_LATER
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
 from gapwatch.design.patterns.libraries import LibraryCatalog
 from gapwatch.design.source.ir import (
@@ -229,6 +230,8 @@ class CallSites:
                 best is None or _RANK.get(capability, 9) < _RANK.get(best.capability or "", 9)
             ):
                 best = Reach(capability, dotted, 1.0)
+        if best is not None and best.capability == "stream" and self._asked_later(symbol, call, named_here):
+            return Reach("llm_chat", best.dotted, 1.0)
         if best is not None:
             if best.capability == "llm_chat" and best.dotted.endswith(_ANY_MODEL) and _EMBEDS.search(symbol):
                 # The call serves models of both kinds; the name of its function shows which one.
@@ -241,6 +244,12 @@ class CallSites:
                 shape = _by_shape(text, call) if "." in text or not known else None
                 return shape or Reach(None, known[0] if known else text, 1.0)
         return Reach(None, text, 1.0)
+
+    def _asked_later(self, symbol: str, call: Expr, named_here: frozenset[str]) -> bool:
+        """Return whether a response is handed a chain, whose model it asks: `StreamingResponse.from_chain(chain)`."""
+        found = self.outside.get((symbol, call_line(call)), ()) if ASKED_LATER not in named_here else ()
+        lasts = [dotted for dotted in found if dotted.rpartition(".")[2] == ASKED_LATER]
+        return any(self.catalog.capability(dotted) == "llm_chat" for dotted in lasts)
 
 
 #: Order of capabilities of a site that may reach several; the smallest counts, 9 for those not listed.

@@ -71,6 +71,27 @@ def _direct(subject: Subject, call: Expr) -> bool:
     return subject.reach(call).capability == "llm_chat"
 
 
+def asks_later(subject: Subject, call: Expr, deep: int = MAX_WRAPPED) -> bool:
+    """Return whether a call makes a response that asks a model when the server sends it, after its function has ended.
+
+    Args:
+        subject: The function that holds the call.
+        call: The call.
+        deep: Most functions of the repository between it and the response.
+    """
+    reach = subject.reach(call)
+    if reach.capability == "llm_chat":
+        return subject.sites.catalog.capability(reach.dotted) == "stream"
+    depths = model_depths(subject)
+    reached = [one for e in subject.inside(call) if e.dst in depths and (one := subject.other(e.dst)) is not None]
+    asking = [(one, c) for one in reached for c in one.calls if _direct(one, c) or _asks(one, c, depths)]
+    return deep > 0 and bool(asking) and all(asks_later(one, c, deep - 1) for one, c in asking)
+
+
+def _asks(subject: Subject, call: Expr, depths: dict[str, int]) -> bool:
+    return any(e.dst in depths and e.kind in CALLS and e.dst != subject.symbol for e in subject.inside(call))
+
+
 def is_model_caller(subject: Subject, symbol: str) -> bool:
     """Return whether a function calls a model itself or is a thin wrapper of one that does."""
     depths = model_depths(subject)

@@ -13,7 +13,7 @@ from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
-from gapwatch.design.metrics.rules.stream_rules import ends_in_order, sent_before
+from gapwatch.design.metrics.rules.stream_rules import asked_later, ends_in_order, sent_before
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
 from gapwatch.design.patterns.code_walk import (
     calls_in,
@@ -342,6 +342,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "interrupts": _interrupts,
     "thrown_in": thrown_in,
     "ends_in_order": ends_in_order,
+    "asked_later": asked_later,
     "sent_before": sent_before,
     "never_or_rightly_empty": _emptiness,
     "always_raises": _always_raises,

@@ -11,6 +11,7 @@ from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, target_names, text_of, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.model_calls import asks_later
 from gapwatch.design.source.ir import (
     Body,
     Expr,
@@ -31,6 +32,8 @@ from gapwatch.design.source.ir import (
 from gapwatch.design.source.program import last_name, statements
 
 _FIELDS = frozenset({"attributes.stream_outcome", "attributes.first_chunk_seconds"})
+#: Fields that a function has at its end from the model that it asked.
+_OF_ANSWERS = frozenset({"attributes.finish_reason", "latency", "usage.total_tokens", "usage.cost_usd"})
 #: Functions that make one text of a value.
 _ONE_TEXT = frozenset({"dumps", "encode", "decode", "format", "str", "bytes"})
 
@@ -61,6 +64,16 @@ def _streams_of(at: list[Expr], subject: Subject, view: CodeView) -> list[Subjec
     made = [(c, f) for c in calls for e in subject.inside(c) if (f := view.code.subject(e.dst)) is not None]
     handed = {id(i) for c, f in made if f.ir.is_generator for a in arguments_of(c) for i in walk(a)}
     return [f for c, f in made if id(c) not in handed and f.ir.is_generator]
+
+
+def asked_later(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why the end of a function tells nothing of its model: the server asks it when it sends the response."""
+    is_of_answer = metric.claim.get("field") in _OF_ANSWERS or metric.claim.get("present") is True
+    subject = view.code.subject(symbol) if metric.pattern == "calls_llm" and is_of_answer else None
+    asking = [c for c in subject.calls if call_line(c) == place.line] if subject is not None else []
+    if subject is not None and any(asks_later(subject, c) for c in asking):
+        return f"{symbol.rpartition('.')[2]} gives a response that asks the model after the function has ended"
+    return None
 
 
 def sent_before(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
