@@ -84,8 +84,9 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("rows_written", -2),
     ("tier_mix", -2),
 )
-#: Families of which those of another one take off as much as their own.
+#: Families of which those of another one take off something, too.
 _LIKE = {"swallowed_errors": "failed_items"}
+_OF_LIKE = 1.25
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.
 _HANDED_ON = ("passages_found", "retrieval_latency")
 _OF_OTHER_PARSES = 1.5
@@ -244,7 +245,8 @@ def _chosen(
         ]
         left_worth = {
             m.name: worth[m.name]
-            - _of_same(m) * (families[_kind(m)] + families[_LIKE.get(_kind(m), "")])
+            - _of_same(m) * families[_kind(m)]
+            - _OF_LIKE * families[_LIKE.get(_kind(m), "")]
             - 0.75 * (judged if m.source == "judge" else of_component)[_owner(m)]
             - (_of_same_prompt(m) if m.source == "judge" and (m.symbols[0], _judged(m)[1]) in prompts else 0)
             for m in fitting

@@ -10,11 +10,12 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
+from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import call_line, constant_of, handlers_of, is_name, line_of, name_of
+from gapwatch.design.source.ir import body_of, call_line, constant_of, handlers_of, is_name, line_of, name_of
 
 #: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
 _BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
@@ -81,6 +82,8 @@ def _is_harmless(place: CodePlace, code: ClaimedCode) -> bool:
     tried = [
         s for s in subject.statements if s[0] == "try" and place.line in {line_of(s), *(h[0] for h in handlers_of(s))}
     ]
+    if any(reads_answer(code, subject, body_of(s)) for s in tried):
+        return False
     calls = [c for c in subject.calls if not tried or any(in_body(s, call_line(c)) for s in tried)]
     errors = ErrorPaths(code)
     return not any(code.brings(subject, c, None) or errors.checks_outcome(subject, c) for c in calls)

@@ -19,6 +19,7 @@ from gapwatch.design.metrics.rules.exception_kinds import (
     raised,
 )
 from gapwatch.design.metrics.rules.harmless_calls import handed_functions, is_end, stays_in_process
+from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     calls_in,
@@ -218,6 +219,8 @@ class ErrorPaths:
             return "it goes on without an optional package"
         if takes and all(is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
+        if takes and reads_answer(self.code, subject, body_of(s)):
+            return None
         if kinds and all(kinds_of(h) for h in takes):
             if all(map(LEFT.search, names)):
                 return "whoever was answered has left before the end"

@@ -104,6 +104,42 @@ def why_foreign(code: ClaimedCode, symbol: str, line: int, is_of_model: bool = T
     return None if is_named else "no model and no service outside is seen to write it"
 
 
+#: Functions that read a text in another form than JSON, by the beginning of their module.
+_READS = re.compile(
+    r"(ruamel_?)?yaml\.(\w+\.)*(safe_|full_)?load$|ast\.literal_eval$|xml\.(\w+\.)+fromstring$|xmltodict\.parse$"
+)
+
+
+def reads_answer(code: ClaimedCode, subject: Subject, body: Body) -> bool:
+    """Return whether a block reads what a model or a service wrote in another form than JSON, such as YAML.
+
+    What a handler calls to mend a text that cannot be read does not count.
+
+    Args:
+        code: The functions.
+        subject: The function of the block.
+        body: The block.
+    """
+    read = [
+        arguments_of(c)[0]
+        for c in calls_in(body)
+        if arguments_of(c) and any(map(_READS.match, subject.sites.named_at(subject.symbol, c)))
+    ]
+    return any(_why(code, subject, e, 0) == _SEEN for e in read) and not _is_mending(code, subject)
+
+
+def _is_mending(code: ClaimedCode, subject: Subject) -> bool:
+    """Return whether no function but handlers, and tests, calls a function."""
+    edges = subject.sites.callers[subject.symbol]
+    above = [(caller, edge) for edge in edges if (caller := code.subject(edge.src)) is not None]
+    tests = {s.id for s in code.material.graph.symbols if s.tags}
+    calls = [(c, line) for c, edge in above if c.symbol not in tests for _, line in edge.sites]
+    return bool(calls) and all(
+        any(first <= line <= last for s in c.statements if s[0] == "try" for first, *_, last in handlers_of(s))
+        for c, line in calls
+    )
+
+
 def _is_handed_on(subject: Subject, parse: Expr, text: Expr) -> bool:
     """Return whether a handler of a parse does nothing but return the text itself."""
     around = [s for s in subject.statements if s[0] == "try" and parse in calls_in(body_of(s))]
@@ -225,7 +261,8 @@ def _why(code: ClaimedCode, subject: Subject, e: Expr, depth: int) -> str | None
         seen.update(names)
         given = [v for name in names for v in _bound(subject, name)]
         if not given:
-            passed = [p.name for p in subject.ir.params if p.name in names]
+            # `text = text.strip()` is still what the caller gave.
+            passed = [p.name for p in subject.ir.params if p.name in (names or seen)]
             above = [(c, g) for name in passed for c, _, g in given_by_callers(code, subject, name)]
             reasons = [_why(code, c, g, depth + 1) for c, g in above] if depth < _MAX_UP else []
             if _SEEN in reasons:
