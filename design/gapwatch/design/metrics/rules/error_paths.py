@@ -255,7 +255,15 @@ class ErrorPaths:
         if any(REFUSES.search(raised(x)) for x in body if x[0] == "raise"):
             return True
         given = [value for x in body if x[0] in ("raise", "return") and (value := value_of(x)) is not None]
-        return bool(given) and all(any(is_refusal(e) for e in walk(value)) for value in given)
+        return bool(given) and all(self._is_refusal(subject, value) for value in given)
+
+    def _is_refusal(self, subject: Subject, value: Expr) -> bool:
+        """Return whether a value holds a status of 400 to 499, or what an own function makes does: `forbidden(...)`."""
+        if any(is_refusal(e) for e in walk(value)):
+            return True
+        made = [self.code.subject(edge.dst) for c in calls_of(value) for edge in subject.inside(c)]
+        given = [e for one in made if one is not None for e in one.returned]
+        return bool(given) and all(any(is_refusal(e) for e in walk(one)) for one in given)
 
     def _directs(self, subject: Subject, name: str) -> bool:
         """Return whether an exception of the repository, or one that it derives from, is no error by its name."""

@@ -15,6 +15,7 @@ from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_
 from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.metrics.rules.stream_rules import asked_later, ends_in_order, sent_before
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
+from gapwatch.design.metrics.rules.unset_settings import chosen_by_setting, taken_where_unset
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     names_in,
@@ -88,6 +89,8 @@ def _swallowed_status(metric: MetricDesign, place: CodePlace, symbol: str, view:
     if metric.claim.get("field") != "status":
         return None
     subject = view.code.subject(symbol)
+    if (why := chosen_by_setting(view.code, symbol)) is not None:
+        return f"{symbol.rpartition('.')[2]} {why}"
     if subject is not None and any(s[0] == "try" and line_of(s) == place.line for s in subject.statements):
         # The evidence is the handler itself.
         if view.errors.passes_on_values(symbol, place.line):
@@ -110,7 +113,7 @@ def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVi
     del place
     if metric.claim.get("field") != "output" or metric.claim.get("present") is not True:
         return None
-    why = why_never_missing(view.code, symbol)
+    why = why_never_missing(view.code, symbol) or chosen_by_setting(view.code, symbol)
     return f"{symbol.rpartition('.')[2]} {why}, so an empty output is no failure" if why else None
 
 
@@ -134,6 +137,8 @@ def _normal_course(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
     if metric.claim.get("field") in ("attributes.fallback_depth", "tier") and metric.source == "catalog":
         if reads_the_same_text(view.code, symbol, place):
             return "both arms read the same text, the second without characters that say nothing"
+        if (why := taken_where_unset(view.code, symbol, place)) is not None:
+            return why
         if _makes_missing(symbol, place, view):
             return "it makes and keeps what is not there yet, which a first request finds by right"
         return _first_way_in_memory(symbol, place, view)
