@@ -63,6 +63,36 @@ def test_functions_of_one_name_in_other_folders_share_nothing(tmp_path: Path) ->
     assert not [m for m in made.metrics if m.group == "look_up"]
 
 
+_READER = """
+import httpx
+
+class {vendor}PageReader:
+    def pages(self, question):
+        return httpx.get("https://{vendor}.example/pages", params=question).raise_for_status().json()
+
+    def titles(self, question):
+        return httpx.get("https://{vendor}.example/titles", params=question).raise_for_status().json()
+"""
+_READS = """
+from app import asks
+from app.readers import {vendor}
+
+def answer_{vendor}(question):
+    reader = {vendor}.{vendor}PageReader()
+    return asks.answer(f"{{reader.pages(question)}} {{reader.titles(question)}}")
+"""
+
+
+def test_three_classes_of_a_kind_share_a_metric_and_two_do_not(tmp_path: Path) -> None:
+    for number, vendors in enumerate((("First", "Second", "Third"), ("First", "Second"))):
+        files = {f"app__readers__{v}": _READER.format(vendor=v) for v in vendors}
+        reads = {f"app__reads_{v}": _READS.format(vendor=v) for v in vendors}
+        made = _made(tmp_path / str(number), app__asks=_ASKS, **files, **reads)
+
+        shared = [m.name for m in made.metrics if m.group == "page_reader"]
+        assert shared == (["page_reader_service_errors"] if len(vendors) > 2 else [])
+
+
 def test_steps_of_one_name_in_two_folders_are_two_groups(tmp_path: Path) -> None:
     made = _made(
         tmp_path,

@@ -95,7 +95,8 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     """Return metrics of several components together, each with the names of those that it joins.
 
     There is one of each family of model calls, one of requests and one of tools that failed, and one wherever functions
-    of one name make the same claim: the ways of several vendors, readers or formats to do one step. Evidence and action
+    of one name make the same claim: the ways of several vendors, readers or formats to do one step; so do three classes
+    whose names end alike (`ChromaMemoryStore`, `FaissMemoryStore`) and that share methods. Evidence and action
     are those of the component that comes first by priority; a limit stays only where all have the same one.
     """
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
@@ -123,7 +124,9 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         before = {a.name for a, b in permutations(every, 2) if _calls(a, b, calls)}
         mine = [m for m in every if family in (*SHARED, *_OF_ALL) or m.name not in before]
         members = sorted({m.component for m in mine})
-        if len(members) < 2:
+        # Two classes of a kind may be two steps; three are ways to do one.
+        is_kind = family not in (*SHARED, *_OF_ALL) and any(len(_methods(m)) > 1 for m in mine)
+        if len(members) < (3 if is_kind else 2):
             if len(mine) > 1 and family in SHARED:  # several clients of one component
                 whole = _joined(family, mine, members, members[0], _PURPOSES[family])
                 whole = replace(whole, purpose=_PURPOSES[family], group="", members=[])
@@ -175,12 +178,13 @@ def shared_reviews(metrics: Iterable[MetricDesign], reviews: list[MetricReview])
 
 
 def _is_beside(metric: MetricDesign, other: MetricDesign) -> bool:
-    """Return whether two functions of one name are ways of one step: in one folder, or in files of one name.
+    """Return whether functions of one name are ways of one step: in one folder, or in files of one name.
 
     A name such as `run` is no step by itself.
     """
     mine, theirs = ({p.path.rpartition("/")[::2] for p in m.places} for m in (metric, other))
-    return any(a == c or b == d for a, b in mine for c, d in theirs)
+    is_near = any(a == c or b == d for a, b in mine for c, d in theirs)
+    return is_near and not _methods(metric).isdisjoint(_methods(other))
 
 
 def _calls(one: MetricDesign, other: MetricDesign, calls: set[tuple[str, str]]) -> bool:
@@ -188,11 +192,20 @@ def _calls(one: MetricDesign, other: MetricDesign, calls: set[tuple[str, str]]) 
 
 
 def _step(metric: MetricDesign) -> str | None:
-    """Return the name of the method that a metric is about, where it is about one."""
-    names = {symbol.rpartition(".")[2].strip("_") for symbol in metric.symbols}
-    is_plain = metric.source == "catalog" and not metric.is_cascade and metric.claim["form"] != "ratio"
-    step = snake(next(iter(names))) if len(names) == 1 and is_plain else ""
-    return step or None
+    """Return the name of the method that a metric is about, or of several the end of the name of their class."""
+    if metric.source != "catalog" or metric.is_cascade or metric.claim["form"] == "ratio":
+        return None
+    names = _methods(metric)
+    if len(names) == 1:
+        return snake(next(iter(names))) or None
+    # `ChromaAgentMemory` and `FaissAgentMemory` are two of a kind.
+    owners = {owner for symbol in metric.symbols if (owner := symbol.split(".")[-2:][0])[:1].isupper()}
+    words = snake(next(iter(owners))).split("_") if len(owners) == 1 else []
+    return "_".join(words[-2:]) if len(words) > 2 else None
+
+
+def _methods(metric: MetricDesign) -> set[str]:
+    return {symbol.rpartition(".")[2].strip("_") for symbol in metric.symbols}
 
 
 #: Names of functions that say nothing without what they belong to.
