@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gapwatch.design.analysis import no_progress
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
+from gapwatch.design.patterns.libraries import default_catalog
 from gapwatch.design.source.scan import scan_repository
-from gapwatch.design.stage import run_design
+from gapwatch.design.stage import read_code, run_design
 from tests.design.source_tree import write_tree
 
 _HEAD = """\
@@ -150,6 +154,46 @@ def test_an_output_that_is_always_there_has_no_metric_of_missing_ones(name: str,
     found = [m for m in _of(_metrics(tmp_path, _ALWAYS_THERE[name]), "output") if m.claim.get("present")]
 
     assert "app.reply" not in {s for m in found for s in m.symbols}
+
+
+_GIVEN = """\
+from pydantic import BaseModel
+
+
+class Context(BaseModel):
+    parts: list = []
+{of_class}
+
+class Engine:
+    def __init__(self, builder):
+        self.builder = builder
+
+    def context(self, question){says}:
+        found = ask(question)
+        return self.builder.build(found)
+
+
+@app.post("/reply")
+def reply(builder, question):
+    made = Engine(builder).context(question)
+    return ask(str(made))
+"""
+
+
+@pytest.mark.parametrize(
+    ("says", "of_class", "is_asked"),
+    [
+        (" -> Context", "", False),
+        ("", "", True),
+        (" -> Context | None", "", True),
+        (" -> Context", "\n    def __len__(self):\n        return len(self.parts)\n", True),
+    ],
+)
+def test_an_object_of_an_own_class_is_never_missing(says: str, of_class: str, is_asked: bool, tmp_path: Path) -> None:
+    text = _HEAD + _GIVEN.format(says=says, of_class=of_class)
+    code = read_code(scan_repository(write_tree(tmp_path, {"app.py": text})), (), default_catalog(), no_progress)
+
+    assert (why_never_missing(ClaimedCode(code.material), "app.Engine.context") is None) == is_asked
 
 
 _FEED = """

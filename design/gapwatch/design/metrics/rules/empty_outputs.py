@@ -38,6 +38,8 @@ from gapwatch.design.source.ir import (
 from gapwatch.design.source.program import last_name
 
 _MODELS = frozenset({"llm_chat"})
+#: Bases outside the repository of classes whose objects always hold.
+_PLAIN = frozenset({"pydantic.BaseModel", "pydantic.main.BaseModel", "abc.ABC", "object", "sqlmodel.SQLModel"})
 #: Keys of the records that a generator sends, by which a reader tells one kind from another.
 _KINDS = frozenset({"type", "event", "kind", "status"})
 
@@ -62,11 +64,35 @@ def why_never_missing(code: ClaimedCode, symbol: str) -> str | None:
         return "gives back what it was given where it fails, and else a text around the answer"
     if all(_is_full(code, subject, e) for e in given):
         return "never returns an empty value"
+    if _gives_object(subject):
+        return "gives an object of an own class, which is there whatever it holds"
     if _gives_something_else(code, subject):
         return "gives something else where the model fails"
     if subject.ir.is_generator and all(_is_event(e) for e in _sent(subject)):
         return "sends events of what it does, of which a failure is one"
     return None
+
+
+def _gives_object(subject: Subject) -> bool:
+    """Return whether a function that asks no model itself says that it gives an object of a class of the repository.
+
+    Its class is a plain one or a model of pydantic, without a length of its own, and no way through it gives nothing.
+    """
+    returns = subject.ir.returns
+    if returns is None or not is_name(returns) or any(subject.reach(c).capability == "llm_chat" for c in subject.calls):
+        return False
+    pending = [cls for cls in subject.program.classes if cls.ir.name == name_of(returns)]
+    gives = [value_of(s) for s in subject.statements if s[0] == "return"]
+    if not pending or not gives or subject.ir.is_generator or any(e is None or e == ("k", None) for e in gives):
+        return False
+    for cls in pending:
+        plain = all(name in _PLAIN for name in cls.outside)
+        if not plain or len(cls.bases) + len(cls.outside) != len(cls.ir.bases):
+            return False
+        if any(f.owner == cls.number and f.ir.name in ("__len__", "__bool__") for f in subject.program.functions):
+            return False
+        pending += [base for number in cls.bases if (base := subject.program.classes[number]) not in pending]
+    return leaves(subject.ir.body)
 
 
 def _gives_something_else(code: ClaimedCode, subject: Subject) -> bool:
