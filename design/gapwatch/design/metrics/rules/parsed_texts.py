@@ -198,6 +198,29 @@ def why_read_again(code: ClaimedCode, symbol: str) -> str | None:
     return None
 
 
+#: Calls by which a parser takes a text that is no strict JSON: parts of it, literals of Python, numbered lines.
+_LENIENT = re.compile(r"^(literal_eval|search|match|fullmatch|findall|finditer|sub|split|splitlines|repair_json)$")
+
+
+def why_lenient(code: ClaimedCode, symbol: str, line: int) -> str | None:
+    """Return why a text need be no JSON: an own parser that it is handed to takes other forms.
+
+    Args:
+        code: The functions.
+        symbol: The function that hands the text over.
+        line: Line of the call.
+    """
+    subject = code.subject(symbol)
+    if subject is None:
+        return None
+    for call in (c for c in subject.calls if call_line(c) == line and arguments_of(c)):
+        for parser in filter(None, (code.subject(edge.dst) for edge in subject.inside(call))):
+            below = [one for c in parser.calls for e in parser.inside(c) if (one := code.subject(e.dst)) is not None]
+            if any(_LENIENT.match(last_name(c)) for one in (parser, *below) for c in one.calls):
+                return f"{parser.symbol.rpartition('.')[2]} takes texts of other forms, too"
+    return None
+
+
 #: A pattern for any of some characters: what it replaces says nothing.
 _CHARACTERS = re.compile(r"\[[^\]]+\][+*]?")
 

@@ -11,7 +11,7 @@ from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
-from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_read_again
+from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_lenient, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.metrics.rules.stream_rules import asked_later, ends_in_order, sent_before
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
@@ -295,10 +295,9 @@ def _is_of_pieces(subject: Subject, line: int, view: CodeView) -> bool:
 
 
 def _read_in_several_ways(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del place
     if metric.claim.get("field") != "attributes.parsed_text":
         return None
-    return why_read_again(view.code, symbol)
+    return why_read_again(view.code, symbol) or why_lenient(view.code, symbol, place.line)
 
 
 def _foreign_text(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
