@@ -218,6 +218,7 @@ _FIXES = {
     "read_in_several_ways": "count the texts that none of the ways reads",
     "no_search": "count what a search for the question returns",
     "always_a_row": "check the status of the write",
+    "says_text_alone": "ask the provider's account for what its calls cost",
     "only_failures": "count it where the function gives the words back",
     "nested_calls": "count the tokens where the model is called",
     "tried_around": "count the tries where they are made",

@@ -128,7 +128,16 @@ _ON_ANSWERS = frozenset(
 
 
 #: Keys of an entry beside its prefixes and capabilities, in the order of the fields.
-_OTHER_KEYS = ("reads", "fallback", "run_limits", "limit_errors", "returns_at_limit", "limit_texts", "prompt_files")
+_OTHER_KEYS = (
+    "reads",
+    "fallback",
+    "run_limits",
+    "limit_errors",
+    "returns_at_limit",
+    "limit_texts",
+    "prompt_files",
+    "text_alone",
+)
 
 
 @dataclass(frozen=True)
@@ -159,6 +168,7 @@ class _Entry:
     returns_at_limit: tuple[str, ...]
     limit_texts: tuple[str, ...]
     prompt_files: tuple[str, ...]
+    text_alone: tuple[str, ...]
 
 
 class LibraryCatalog:
@@ -247,6 +257,10 @@ class LibraryCatalog:
             names: Dotted names that a call may reach; those of one library are enough.
         """
         return tuple(dict.fromkeys(name for entry in self._entries(names) for name in entry.prompt_files))
+
+    def gives_text_alone(self, dotted: str) -> bool:
+        """Return whether a model call gives what the model said alone: no reason why it ended, and no tokens."""
+        return any(dotted.endswith(f".{end}") for entry in self._entries([dotted]) for end in entry.text_alone)
 
     def _entries(self, names: list[str]) -> Iterator[_Entry]:
         for dotted in names:

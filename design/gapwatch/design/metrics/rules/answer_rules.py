@@ -14,6 +14,7 @@ from gapwatch.design.routes.normal_ends import NormalEnds
 from gapwatch.design.source.ir import (
     body_of,
     branches_of,
+    call_line,
     handlers_of,
     is_call,
     is_name,
@@ -57,6 +58,21 @@ def _reads_an_address(subject: Subject, line: int, view: CodeView) -> str | None
             view.errors.may_leave(subject, c) for c in tried
         ):
             return "its block only takes an address or a path apart, which fails for no reason outside"
+    return None
+
+
+#: Fields of a reply that a text alone does not have.
+_OF_REPLIES = frozenset({"attributes.finish_reason", "usage.cost_usd", "usage.total_tokens"})
+
+
+def says_text_alone(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
+    """Return why a model call has no tokens and no reason why it ended: its library gives what the model said alone."""
+    subject = view.code.subject(symbol) if metric.claim.get("field") in _OF_REPLIES else None
+    calls = [c for c in subject.calls if call_line(c) == place.line] if subject is not None else []
+    reached = [subject.reach(c) for c in calls] if subject is not None else []
+    asking = [r.dotted for r in reached if r.capability == "llm_chat"]
+    if asking and all(map(view.code.material.sites.catalog.gives_text_alone, asking)):
+        return f"{asking[0]} gives what the model said alone, without tokens or a reason why it ended"
     return None
 
 

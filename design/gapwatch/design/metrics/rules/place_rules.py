@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures, thrown_in
+from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures, says_text_alone, thrown_in
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
@@ -358,6 +358,7 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "read_in_several_ways": _read_in_several_ways,
     "no_search": no_search,
     "always_a_row": _always_a_row,
+    "says_text_alone": says_text_alone,
     "only_failures": only_failures,
     "beside_work": beside_work,
     "nested_calls": nested_model_call,
