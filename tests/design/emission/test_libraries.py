@@ -307,6 +307,7 @@ def test_texts_of_replies_are_read_by_their_form() -> None:
         ({"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"}, "x"),
         ({"content": [{"type": "tool_use", "name": "f", "input": {"a": 1}}], "stop_reason": "tool_use"}, called),
         ({"generations": [[{"message": {"content": "x", "response_metadata": {}}}]]}, "x"),
+        ({"generations": [[{"text": "x", "message": {"content": "x"}}]]}, "x"),
         ({"output": [{"type": "message", "content": [{"text": "x"}]}]}, "x"),
         ({"output": [{"type": "function_call", "name": "f", "arguments": '{"a": 1}'}]}, called),
         ({"candidates": [{"content": {"parts": [{"text": "x"}]}}]}, "x"),
@@ -331,3 +332,13 @@ def test_why_a_response_ended_is_in_the_words_of_chats_and_chunks_say_their_part
         "output_tokens": 9,
         "finish_reason": "max_tokens",
     }
+
+
+def test_replies_of_langchain_before_its_core_have_model_tokens_and_reason() -> None:
+    reply = {
+        "generations": [[{"message": {"content": "x"}, "generation_info": {"finish_reason": "length"}}]],
+        "llm_output": {"model_name": "g", "token_usage": {"prompt_tokens": 5, "completion_tokens": 6}},
+    }
+
+    assert client_reply(reply) == {"model": "g", "finish_reason": "length", "input_tokens": 5, "output_tokens": 6}
+    assert client_reply({"generations": [[{"text": "x"}]], "llm_output": None}) == {}

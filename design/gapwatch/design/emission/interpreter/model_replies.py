@@ -27,8 +27,13 @@ def client_reply(value: Any) -> dict[str, Any]:
     if generation is not None:  # LangChain
         message = member(generation, "message")
         found = client_reply(message) if message is not None else {}
-        usage = member(member(value, "llm_output"), "token_usage")
-        return {**_tokens(usage), **found}
+        output = member(value, "llm_output")
+        info = {
+            "model": member(output, "model_name"),
+            "finish_reason": member(member(generation, "generation_info"), "finish_reason"),
+        }
+        texts = {name: text for name, text in info.items() if isinstance(text, str)}
+        return {**_tokens(member(output, "token_usage")), **texts, **found}
     metadata = member(value, "response_metadata")
     usage = _first(value, ("usage", "usage_metadata")) or member(metadata, "token_usage")
     found = _tokens(usage)
@@ -91,7 +96,8 @@ def reply_text(value: Any) -> str | None:
     generation = _generation(value)
     if generation is not None:
         message = member(generation, "message")
-        return reply_text(message) if message is not None else _text(member(generation, "text"))
+        said = reply_text(message) if message is not None else None
+        return said if said is not None else _said(message) or _text(member(generation, "text"))
     choices = member(value, "choices")
     if isinstance(choices, list):
         message = _first(choices[0], ("message", "delta")) if choices else None
