@@ -257,3 +257,28 @@ def answer(question, vector):
 
     found = {s for m in made.metrics if m.family.endswith("passages_found") for s in m.symbols}
     assert found == {"app.ItemSearcher.search"}
+
+
+@pytest.mark.parametrize(("name", "is_counted"), [("vector_search", True), ("batch_vector_search", False)])
+def test_a_search_for_many_questions_has_no_count_of_passages(name: str, is_counted: bool, tmp_path: Path) -> None:
+    program = f"""
+import openai
+from qdrant_client import QdrantClient
+
+client = QdrantClient()
+
+
+def {name}(vectors):
+    found = client.search("items", vectors)
+    return found
+
+
+def answer(question, vectors):
+    told = f"Answer the question from the items in one sentence. Items: {{{name}(vectors)}} Question: {{question}}"
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{{"role": "user", "content": told}}]
+    ).choices[0].message.content
+"""
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": program})), is_bounded=False)
+
+    assert any(m.family.endswith("passages_found") for m in made.metrics) == is_counted

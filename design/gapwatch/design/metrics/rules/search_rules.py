@@ -39,6 +39,8 @@ def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
         return "it lists what is there and asks nothing"
     if is_of_time:
         return None
+    if "batch" in subject.ir.name or any("batch" in last_name(c) for c in at):
+        return "it searches for many questions at once and gives a list for each: its count is that of the questions"
     read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
     own = sorted(n for n in read if _ONES_OWN.search(n))
     return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
