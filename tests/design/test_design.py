@@ -363,4 +363,4 @@ def test_the_screen_says_what_comes_next_also_where_nothing_is_asked(
     assert "0 open questions" in told
     assert {m.name for m in made.metrics if m.is_exported} <= set(told.split())
     assert "Next: let `gapwatch instrument --design" in told
-    assert told.endswith("then run gapwatch replay.")
+    assert told.endswith("gapwatch run --otlp receives and scores them, gapwatch replay scores a file of them.")

@@ -24,6 +24,14 @@ _CACHE = click.option(
 )
 _NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 _QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
+_FACTS = click.option(
+    "--facts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("gapwatch-design/facts.yaml"),
+    show_default=True,
+    metavar="YAML",
+    help="File with your answers and the metrics that you added; answer and add create it if missing.",
+)
 
 
 class _DesignGroup(click.Group):
@@ -92,7 +100,7 @@ def patterns_command(
 ) -> None:
     """Print the code patterns of REPO as JSON.
 
-    Each of the eleven patterns is listed with its lines, evidence and confidence.
+    Each place is listed with the name of its pattern, its lines, evidence and confidence.
     """
     from gapwatch.design.analysis import patterns_of
     from gapwatch.design.patterns.libraries import load_catalog
@@ -234,18 +242,12 @@ def portfolio_command(
 @design.command("questions")
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
-@click.option(
-    "--facts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    metavar="YAML",
-    help="File with your answers so far.",
-)
+@_FACTS
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 @_QUIET
-def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quiet: bool) -> None:
+def questions_command(repo: Path, goal: str, facts: Path, form: str, quiet: bool) -> None:
     """List the questions that only you can answer.
 
     Each question comes with its reason, its answers, the assumption until you answer, and the affected metrics.
@@ -267,14 +269,7 @@ def questions_command(repo: Path, goal: str, facts: Path | None, form: str, quie
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.argument("question")
 @click.argument("value")
-@click.option(
-    "--facts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("gapwatch-design/facts.yaml"),
-    show_default=True,
-    metavar="YAML",
-    help="File for your answers; created if missing.",
-)
+@_FACTS
 @click.option("--by", required=True, metavar="NAME", help="Name of the person who answers.")
 @click.option("--at", default=None, metavar="DATE", help="Date or time of the answer, ISO 8601. Default: today.")
 @click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
@@ -309,14 +304,7 @@ def record_answer_command(
 @design.command("add")
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.argument("name")
-@click.option(
-    "--facts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("gapwatch-design/facts.yaml"),
-    show_default=True,
-    metavar="YAML",
-    help="File that remembers it, beside your answers; created if missing.",
-)
+@_FACTS
 @click.option("--by", required=True, metavar="NAME", help="Name of the person who adds it.")
 @click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
 @_QUIET
@@ -358,7 +346,8 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
 def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
     """Compare the designs of two versions of the code.
 
-    The output lists the metrics of OLD that are stale in NEW, and new code that OLD does not monitor.
+    Both are folders of source code. The output lists the metrics of OLD that are stale in NEW, those of the shelf too
+    and each by its component, and new code that OLD does not monitor.
     """
     from gapwatch.design.progress import DesignProgress
     from gapwatch.design.reports.code_texts import CodeTexts

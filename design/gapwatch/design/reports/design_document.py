@@ -232,8 +232,10 @@ def _questions(design: Design) -> Iterator[Block]:
     if not design.open_questions:
         yield _text("No question is open.")
         return
-    command = Code("gapwatch design answer REPO QUESTION VALUE --facts facts.yaml")
-    yield _text("Answer with ", command, ", then run gapwatch design again.", look="sub")
+    command = Code("gapwatch design answer REPO QUESTION VALUE --by NAME")
+    again = f", then run gapwatch design again{', with the same goal' if design.goal else ''}. If that has "
+    where = (Code("--out DIR"), ", add ", Code("--facts DIR/facts.yaml"), " to the answers.")
+    yield _text("Answer with ", command, again, *where, look="sub")
     stale = tuple(
         (("Fact ", Code(f.id), " answers ", Code(f.question or ""), ", a question that the code no longer raises."),)
         for f in design.stale_facts
@@ -340,7 +342,7 @@ def _shelf(design: Design) -> Iterator[Block]:
     if not selection.shelf:
         return
     yield _title("Shelf")
-    command = Code("gapwatch design add REPO NAME")
+    command = Code("gapwatch design add REPO METRIC --by NAME")
     yield _text(
         f"{len(selection.shelf)} more metrics passed the critic. A portfolio holds the {len(design.metrics)} that "
         "would catch most: what a user notices and nothing else tells, few of a kind and component. Add one with ",
@@ -362,14 +364,13 @@ def _shelf(design: Design) -> Iterator[Block]:
 def _refused(design: Design) -> Iterator[Block]:
     yield _title("Rejected, flagged and missing metrics")
     critique = design.critique
-    yield _text(f"{critique.overall_assessment}.", look="sub")
+    flagged = [v for v in critique.reviews if v.status != "pass"]
+    counted = f"Metrics rejected: {len(design.dropped)}; kept with a flag: {len(flagged)}; passed: "
+    issues = len(critique.cross_component_issues)
+    yield _text(f"{counted}{len(critique.reviews) - len(flagged)}. Issues across components: {issues}.", look="sub")
     found = [(m.name, f"rejected: {', '.join(v.rules)}", v.reasoning, "") for m, v in design.dropped]
     # A metric without a judge beside it stays: what the critic says of metrics that were kept is a flag.
-    found += [
-        (v.metric, f"kept, flagged: {', '.join(v.rules)}", v.reasoning, v.suggested_fix or "")
-        for v in critique.reviews
-        if v.status != "pass"
-    ]
+    found += [(v.metric, f"kept, flagged: {', '.join(v.rules)}", v.reasoning, v.suggested_fix or "") for v in flagged]
     found += [(i.component, "component", i.issue, i.suggestion) for i in critique.cross_component_issues]
     found += [(g.metric, "not monitored", g.missing, g.fix) for g in design.gaps]
     found += [("", "refused operation", line, "") for line in design.refused_operations]
@@ -387,7 +388,9 @@ def _reading(design: Design) -> Iterator[Block]:
             first, last = r.errors[0]
             more = f", and {len(r.errors) - 1} more places" if len(r.errors) > 1 else ""
             rows.append((Code(r.path), f"lines {first}-{last} cannot be parsed{more}"))
-    rows += [(f"{count:,} files", f"{language} is not read") for language, count in design.unread.items()]
+    rows += [
+        (f"{language}, files: {count:,}", "Gapwatch reads Python only") for language, count in design.unread.items()
+    ]
     yield _title("Files not read")
     yield _table(("path", "reason"), rows) if rows else _text("Every file was read.")
     if len(design.skipped) > _MOST_SKIPPED:

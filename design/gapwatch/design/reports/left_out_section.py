@@ -24,7 +24,7 @@ def left_out_section(design: Design) -> Iterator[Block]:
     yield Paragraph(
         (
             "It has no metric for that reason. If you know better, ",
-            Code("gapwatch design add REPO NAME"),
+            Code("gapwatch design add REPO METRIC --by NAME"),
             " takes in a metric of the last column.",
         ),
         "sub",

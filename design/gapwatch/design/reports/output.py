@@ -153,7 +153,7 @@ def print_summary(design: Design, out: Path) -> None:
     console.print(table)
     if design.selection.shelf:
         more = _counted(len(design.selection.shelf), "more metric")
-        console.print(f"On the shelf: {more} (report.md); gapwatch design add REPO NAME takes one in.")
+        console.print(f"On the shelf: {more} (report.md); gapwatch design add REPO METRIC --by NAME takes one in.")
     console.print(f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb")
     if numbers["spans_there"] or numbers["libraries_instrumented"]:
         console.print(
@@ -167,12 +167,12 @@ def print_summary(design: Design, out: Path) -> None:
         count = f"the first {numbers['spans_first']} of them" if is_part else whole
         console.print(
             f"Next: {asked}let `gapwatch instrument --design {out} -- python app.py` emit the"
-            f" {_counted(numbers['integration_points'], 'span')}, or write {count} by hand as the report shows;"
-            " then run gapwatch replay.",
+            f" {_counted(numbers['integration_points'], 'span')}, or write {count} by hand as the report shows."
+            " gapwatch run --otlp receives and scores them, gapwatch replay scores a file of them.",
             highlight=False,
         )
     elif asked:
-        console.print(f"Next: {asked}then run gapwatch replay.")
+        console.print(f"Next: {asked}then run gapwatch replay or gapwatch run.")
 
 
 def _counted(number: int, name: str) -> str:
