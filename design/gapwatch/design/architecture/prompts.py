@@ -17,10 +17,10 @@ from gapwatch.design.architecture.evidence_flow import (
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompt_flow import Carried, given_whole, said_to_model
 from gapwatch.design.architecture.prompt_texts import MIN_TASK, Found, PromptText, PromptTexts, target_name
-from gapwatch.design.patterns.code_walk import arguments_of, names_in
+from gapwatch.design.patterns.code_walk import arguments_of, names_in, unwrapped
 from gapwatch.design.patterns.hit import MAX_CALLERS, Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import call_line, constant_of, is_text, line_of, value_of
+from gapwatch.design.source.ir import call_line, constant_of, is_call, is_text, line_of, targets_of, value_of
 
 #: Most prompts of one function.
 _MOST = 6
@@ -227,10 +227,13 @@ def _senders_of(
         # A local variable of a function that asks the model itself.
         return [holder.symbol] if holder.symbol in calls else []
     near = {f.symbol for f in code.functions_of(holder.info.module)} | set(component.symbols)
+    is_local = _is_local(holder, one.label)
+    if is_local:
+        near = {s for s in near if s == holder.symbol or s.startswith(f"{holder.symbol}.")}
     reading = [s for s in sorted(near) if one.label and code.subject(s) is not None and code.mentions(s, one.label)]
     asking = [s for s in reading if s in calls]
     owners = {s.rpartition(".")[0] for s in reading if (o := code.subject(s)) is not None and o.info.owner >= 0}
-    of_class = [s for s in sorted(calls) if s.rpartition(".")[0] in owners]
+    of_class = [s for s in sorted(calls) if s.rpartition(".")[0] in owners and not is_local]
     if asking or of_class:
         return asking or of_class
     if code.asks_through(reading):
@@ -243,6 +246,17 @@ def _senders_of(
     inside = [s for s in sorted(calls) if s == holder.symbol or holder.symbol.startswith(f"{s}.")]
     same = [s for s in sorted(calls) if (o := code.subject(s)) is not None and o.info.module == holder.info.module]
     return inside or ([] if one.label else same[:1]) or [holder.symbol]
+
+
+def _is_local(holder: Subject, name: str) -> bool:
+    """Return whether a name is a variable of a function, which neither gives it back nor keeps it in an object."""
+    bound = [s for s in holder.statements if s[0] == "assign" and value_of(s) is not None]
+    if not name or holder.info.parent < 0 or not any(("n", name) in targets_of(s) for s in bound):
+        return False
+    kept = [value_of(s) for s in bound if any(target[0] != "n" for target in targets_of(s))]
+    # What an own function is handed in `return ask(prompt)` is used, and not given back.
+    given = [e for e in map(unwrapped, holder.returned) if e is not None and not (is_call(e) and holder.inside(e))]
+    return not any(name in names_in(e) for e in (*given, *kept) if e is not None)
 
 
 def _getting(code: ClaimedCode, holder: Subject, key: str, calls: dict[str, dict[int, set[int]]]) -> list[str]:
