@@ -141,3 +141,16 @@ def ask():
     lines = service.splitlines()
     failed = {lines[p.line - 1].strip() for m in made.metrics if m.family == "failed_requests" for p in m.places}
     assert failed == {'yield json.dumps({"type": "error", "message": str(error)})'}
+
+
+def test_a_text_that_is_sent_in_pieces_is_no_stream(tmp_path: Path) -> None:
+    mock = _SERVICE.replace("\\\\n", "\\n") + (
+        "\n\nasync def words(text: str):\n    for word in text.split():\n        yield word\n\n\n"
+        "def said(text: str):\n    return StreamingResponse(words(text))\n\n\n"
+        '@app.post("/none")\ndef none(question: str):\n    return said("nothing was found for " + question)\n'
+    )
+    made = run_design(scan_repository(write_tree(tmp_path, {"s.py": mock})), is_bounded=False)
+
+    watched = {s for m in made.metrics if m.family in ("stream_completed", "first_chunk_seconds") for s in m.symbols}
+    assert not {"s.said", "s.none", "s.words"} & watched
+    assert "s.plain" in watched

@@ -53,10 +53,10 @@ def _functions(made: Design, family: str) -> set[str]:
     return {s.removeprefix("s.") for m in made.metrics if m.family.endswith(family) for s in m.symbols}
 
 
-def test_a_chain_that_a_response_runs_is_judged_and_its_stream_is_watched(made: Design) -> None:
+def test_a_chain_that_a_response_runs_is_judged(made: Design) -> None:
     assert _functions(made, "follows_its_prompt") == {"tell", "name"}
-    assert "tell" in _functions(made, "stream_completed")
-    assert "tell" in _functions(made, "first_chunk_seconds")
+    # It sends out of the callbacks of the chain: nothing goes through the response that could be counted.
+    assert "tell" not in _functions(made, "stream_completed") | _functions(made, "first_chunk_seconds")
 
 
 @pytest.mark.parametrize("family", ["answer_present", "finish_reason", "model_cost", "model_latency"])

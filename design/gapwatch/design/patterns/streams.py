@@ -43,7 +43,9 @@ def find_streams(subject: Subject) -> Iterator[PatternHit]:
     """Yield streamed answers: streaming responses, socket messages in a loop, generators over model output."""
     for call in subject.calls:
         names = subject.sites.named_at(subject.symbol, call)
-        if any(subject.sites.catalog.capability(d) == "stream" for d in names) and not _sends_file(subject, call):
+        is_stream = any(subject.sites.catalog.capability(d) == "stream" for d in names)
+        # A response that runs a chain sends out of the chain's callbacks: what goes through it is no stream.
+        if is_stream and subject.reach(call).capability != "llm_chat" and not _sends_file(subject, call):
             strength = 0.9 if _comes_from_model(subject, call) else 0.6 if _may_speak(subject, call) else 0.0
             if strength:
                 # Other streams send files or the progress of a job.

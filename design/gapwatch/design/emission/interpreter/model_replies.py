@@ -122,6 +122,9 @@ def _said(message: Any) -> str | None:
     content = member(message, "content")
     texts = [content] if isinstance(content, str) else []
     calls = list(member(message, "tool_calls") or ())
+    extra = member(message, "additional_kwargs")  # LangChain before its core
+    if not calls and (called := member(message, "function_call") or member(extra, "function_call")):
+        calls = [called]
     if isinstance(content, list):
         for part in content:
             if isinstance(text := part if isinstance(part, str) else member(part, "text"), str):

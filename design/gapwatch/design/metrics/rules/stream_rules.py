@@ -8,7 +8,15 @@ from gapwatch.design.architecture.claimed_code import MAX_HOPS
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
-from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, target_names, text_of, unwrapped, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.model_calls import asks_later
@@ -46,6 +54,9 @@ def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     at = [c for c in subject.calls if call_line(c) == place.line]
     if any(_sends_one_text(c) for c in at):
         return "it sends one text, which is there at once"
+    given = _streams_of(at, subject, view) if not subject.ir.is_generator else []
+    if given and all(_is_made_here(one, view) for one in given):
+        return "its pieces are those of a text that is there already"
     if metric.claim.get("field") != "attributes.stream_outcome":
         return None
     streams = _streams_of(at, subject, view)
@@ -115,6 +126,18 @@ def _unfolded(body: Body) -> Iterator[Stmt]:
             yield from _unfolded(body_of(s))
         else:
             yield s
+
+
+def _is_made_here(subject: Subject, view: CodeView) -> bool:
+    """Return whether a generator asks nothing outside, and is given nothing that it could wait for."""
+    texts = {
+        p.name for p in subject.ir.params if p.annotation is not None and text_of(p.annotation) in ("str", "bytes")
+    }
+    read = {n.partition(".")[0] for s in subject.statements if s[0] == "for" for n in names_in(iterable_of(s))}
+    given = {p.name for p in subject.ir.params} - {"self", "cls"}
+    bound = {n for s in subject.statements if s[0] == "assign" for t in targets_of(s) for n in target_names(t)}
+    is_known = bool(texts) and not (read & given) - texts and read <= texts | bound | given
+    return is_known and not any(_waits(subject, call, view) or subject.inside(call) for call in subject.calls)
 
 
 def _waits(subject: Subject, call: Expr, view: CodeView) -> bool:
