@@ -137,7 +137,7 @@ def _is_made_here(subject: Subject, view: CodeView) -> bool:
     given = {p.name for p in subject.ir.params} - {"self", "cls"}
     bound = {n for s in subject.statements if s[0] == "assign" for t in targets_of(s) for n in target_names(t)}
     is_known = bool(texts) and not (read & given) - texts and read <= texts | bound | given
-    return is_known and not any(_waits(subject, call, view) or subject.inside(call) for call in subject.calls)
+    return is_known and not any(view.errors.may_leave(subject, c) or subject.inside(c) for c in subject.calls)
 
 
 def _waits(subject: Subject, call: Expr, view: CodeView) -> bool:
