@@ -104,8 +104,8 @@ def _shelf_of(group: list[Unit], main: Unit) -> str:
 
 def _alike(main: Unit, group: list[Unit]) -> str:
     """Return the name of three or more ways to do one work, clients of models or functions that begin alike."""
-    asks = _asks_itself(main)
-    ways = [u for u in group if u.is_class == main.is_class and _asks_itself(u) == asks and u.job == main.job]
+    asks = bool(main.asking)
+    ways = [u for u in group if u.is_class == main.is_class and bool(u.asking) == asks and u.job == main.job]
     if len(ways) < _ALIKE or main.agent or 2 * len(ways) < len([u for u in group if not u.is_module]):
         return ""
     if main.is_class:
@@ -117,10 +117,6 @@ def _alike(main: Unit, group: list[Unit]) -> str:
     if len(begin) == 1 and asks:
         return f"{begin[0]}_models"
     return "_".join(begin) if len(begin) > 1 else ""
-
-
-def _asks_itself(unit: Unit) -> bool:
-    return any(hit.pattern == "calls_llm" and hit.kind == "direct" for hit in unit.hits)
 
 
 def _shared_end(main: Unit, group: list[Unit]) -> str:

@@ -10,6 +10,7 @@ from gapwatch.design.architecture.claimed_code import EVIDENCE, ClaimedCode
 from gapwatch.design.architecture.prompt_flow import bindings_of, flowing_into, given_by_callers, said_to_model
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
+    calls_of,
     children,
     names_in,
     own_expressions,
@@ -307,7 +308,9 @@ def _by_provider(subject: Subject, lines: set[int]) -> dict[str, list[CodePlace]
     given = [e for call in subject.calls if call_line(call) in lines for e in arguments_of(call)]
     flowing = [(s, e) for s, e in flowing_into(subject, given) if s is not None]
     makers = {edge.dst for _, e in flowing for call in walk(e) if is_call(call) for edge in subject.inside(call)}
-    statements = [s for s in subject.statements if any(call_line(c) in lines for c in _calls_of(s))]
+    statements = [
+        s for s in subject.statements if any(call_line(c) in lines for e in own_expressions(s) for c in calls_of(e))
+    ]
     out = [(subject, s) for s in (*statements, *(s for s, _ in flowing))]
     out += [(maker, s) for symbol in sorted(makers) if (maker := subject.other(symbol)) for s in maker.statements]
     named = {n for _, s in out for e in own_expressions(s) for n in names_in(e) if n.isupper()}
@@ -317,10 +320,6 @@ def _by_provider(subject: Subject, lines: set[int]) -> dict[str, list[CodePlace]
     out += [(body, s) for s in body.statements if any(name in named for name, _ in bindings_of(s))]
     found = [CodePlace(o.program.path(o.info), line_of(s)) for o, s in out if searches_by_provider(s)]
     return {"citations": list(dict.fromkeys(found))} if found else {}
-
-
-def _calls_of(s: Stmt) -> Iterator[Expr]:
-    return (e for own in own_expressions(s) for e in walk(own) if is_call(e))
 
 
 def searches_by_provider(s: Stmt) -> bool:

@@ -72,7 +72,7 @@ class CodeGroups:
         for unit in units:
             # A class that calls the model is a client; who calls it has the prompt.
             clients = [self._units[key] for key in self._called[unit.key] if self._units[key].is_class]
-            unit.has_client = any(h.kind == "direct" and h.pattern == "calls_llm" for c in clients for h in c.hits)
+            unit.has_client = any(client.asking for client in clients)
 
     def made(self) -> list[list[Unit]]:
         """Return the groups, each sorted by key, in the order of their first keys."""
@@ -200,14 +200,14 @@ class CodeGroups:
     def _is_client(self, unit: Unit) -> bool:
         """Return whether a unit asks a model with the text that it is given."""
         numbers = self._material.sites.numbers(self._material.program)
-        functions = [self._material.program.functions[numbers[s]] for s in sorted(_asking_in(unit)) if s in numbers]
+        functions = [self._material.program.functions[numbers[s]] for s in sorted(unit.asking) if s in numbers]
         return bool(functions) and all(any(_GIVEN.search(p.name) for p in f.ir.params) for f in functions)
 
     def _forms(self, unit: Unit) -> set[tuple[str, ...]]:
         """Return what a unit has in common with others of the same work; see `_join_alike`."""
         if unit.is_class:
             # Classes of another work stay apart: their shared metrics break down by class.
-            return {("class", s.rpartition(".")[2]) for s in _asking_in(unit)}
+            return {("class", s.rpartition(".")[2]) for s in unit.asking}
         numbers = self._material.sites.numbers(self._material.program)
         words = unit.name.strip("_").split("_")
         ir = self._material.program.functions[numbers[unit.key]].ir
@@ -380,11 +380,6 @@ class CodeGroups:
 
 #: Plain functions of one file that are too few for a component of their own; more of them do a work of their own.
 _FEW = 1
-
-
-def _asking_in(unit: Unit) -> set[str]:
-    """Return the functions of a unit that call a model themselves."""
-    return {hit.symbol for hit in unit.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
 
 
 def _asks_somehow(unit: Unit) -> bool:

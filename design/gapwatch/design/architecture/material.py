@@ -72,6 +72,11 @@ class Unit:
     agent: str = ""
 
     @property
+    def asking(self) -> set[str]:
+        """Its functions that call a model themselves."""
+        return {hit.symbol for hit in self.hits if hit.pattern == "calls_llm" and hit.kind == "direct"}
+
+    @property
     def is_asking(self) -> bool:
         """True if it calls a model, itself or through a thin client."""
         return self.has_client or any(h.pattern == "calls_llm" and h.kind in ("direct", "wrapped:1") for h in self.hits)

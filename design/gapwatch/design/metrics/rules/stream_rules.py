@@ -10,6 +10,7 @@ from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
+    calls_in,
     names_in,
     own_expressions,
     target_names,
@@ -27,12 +28,10 @@ from gapwatch.design.source.ir import (
     body_of,
     call_line,
     constant_of,
-    end_of,
     handlers_of,
     is_call,
     is_text,
     iterable_of,
-    line_of,
     operands_of,
     targets_of,
     value_of,
@@ -54,14 +53,11 @@ def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     at = [c for c in subject.calls if call_line(c) == place.line]
     if any(_sends_one_text(c) for c in at):
         return "it sends one text, which is there at once"
-    given = _streams_of(at, subject, view) if not subject.ir.is_generator else []
-    if given and all(_is_made_here(one, view) for one in given):
+    streams = [subject] if subject.ir.is_generator else _streams_of(at, subject, view)
+    if streams and not subject.ir.is_generator and all(_is_made_here(one, view) for one in streams):
         return "its pieces are those of a text that is there already"
     if metric.claim.get("field") != "attributes.stream_outcome":
         return None
-    streams = _streams_of(at, subject, view)
-    if subject.ir.is_generator:
-        streams = [subject]
     if streams and all(_takes_each_error(f, view) for f in streams):
         return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
     if subject.ir.is_generator and (taker := _taken_by(subject, view)) is not None:
@@ -108,14 +104,8 @@ def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
             within = [c for c in subject.calls if any(c is i for i in walk(iterable_of(s)))]
             inner = _streams_of(within, subject, view)
             return depth <= MAX_HOPS and bool(inner) and all(_begins_by_itself(one, view, depth + 1) for one in inner)
-        if any(
-            any(c is i for e in own_expressions(s) for i in walk(e)) and _waits(subject, c, view) for c in subject.calls
-        ):
+        if any(_waits(subject, call, view) for call in calls_in((s,))):
             return False
-        if s[0] in ("if", "for", "while", "match"):
-            inside = [c for c in subject.calls if line_of(s) <= call_line(c) <= end_of(s)]
-            if any(_waits(subject, c, view) for c in inside):
-                return False
     return False
 
 
@@ -134,9 +124,8 @@ def _is_made_here(subject: Subject, view: CodeView) -> bool:
         p.name for p in subject.ir.params if p.annotation is not None and text_of(p.annotation) in ("str", "bytes")
     }
     read = {n.partition(".")[0] for s in subject.statements if s[0] == "for" for n in names_in(iterable_of(s))}
-    given = {p.name for p in subject.ir.params} - {"self", "cls"}
     bound = {n for s in subject.statements if s[0] == "assign" for t in targets_of(s) for n in target_names(t)}
-    is_known = bool(texts) and not (read & given) - texts and read <= texts | bound | given
+    is_known = bool(texts) and read <= texts | (bound - {p.name for p in subject.ir.params})
     return is_known and not any(view.errors.may_leave(subject, c) or subject.inside(c) for c in subject.calls)
 
 
