@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapwatch.design.source.ir import Body, Expr, Stmt
+from gapwatch.design.source.ir import Body, Expr, Stmt, caught_by
 from gapwatch.design.source.program import inner_bodies, statements
 
 #: Members of a tuple that are expressions, by tag; "+" after one means a tuple of them.
@@ -229,6 +229,12 @@ def constants_in(e: Expr) -> list[str]:
         elif inner[0] == "f":
             out.extend(part for part in inner[1] if isinstance(part, str))
     return out
+
+
+def kinds_of(handler: Stmt) -> list[Expr]:
+    """Return the exceptions that a handler takes; none where it takes everything."""
+    caught = caught_by(handler)
+    return [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
 
 
 def target_names(e: Expr) -> list[str]:

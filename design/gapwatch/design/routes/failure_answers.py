@@ -11,6 +11,7 @@ from gapwatch.design.patterns.code_walk import (
     calls_in,
     calls_of,
     constants_in,
+    kinds_of,
     leaves,
     names_in,
     own_expressions,
@@ -306,8 +307,7 @@ def _does_work(subject: Subject, body: Body) -> bool:
 
 def _takes_input(handler: Stmt) -> bool:
     """Return whether a handler takes wrong values and files alone: a person's input, a setting, a default."""
-    caught = caught_by(handler)
-    kinds = [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
+    kinds = kinds_of(handler)
     return bool(kinds) and all(_OF_INPUT.fullmatch(last_name(kind)) for kind in kinds)
 
 

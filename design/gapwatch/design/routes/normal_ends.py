@@ -11,6 +11,7 @@ from gapwatch.design.patterns.code_walk import (
     arguments_of,
     calls_in,
     constants_in,
+    kinds_of,
     names_in,
     own_expressions,
     target_names,
@@ -29,7 +30,6 @@ from gapwatch.design.source.ir import (
     body_of,
     branches_of,
     callee_of,
-    caught_by,
     constant_of,
     handler_body,
     handlers_of,
@@ -200,7 +200,7 @@ class NormalEnds:
         inside = [tests for x, _, tests, _ in place.around if x[0] == "if" and _is_within(x, handler)]
         if any(says_missing(test) for tests in inside for test in tests[-1:]):
             return True
-        names = [last_name(one) for one in _kinds(handler)]
+        names = [last_name(one) for one in kinds_of(handler)]
         if kind == "error text" and names and all(_LOOKS_UP.search(n) for n in names) and len(body_of(s)) == 1:
             # What was asked for by its name or number is not there.
             return any(map(_SAYS_NOT_THERE.search, constants_in(value)))
@@ -241,7 +241,7 @@ class NormalEnds:
 
     def _takes_settings(self, s: Stmt, handler: Stmt) -> bool:
         """Return whether a `try` only converts a value, a setting or a literal, and takes wrong values alone."""
-        names = [last_name(one) for one in _kinds(handler)]
+        names = [last_name(one) for one in kinds_of(handler)]
         if not names or not all(n == "PackageNotFoundError" or _OF_INPUT.fullmatch(n) for n in names):
             return False
         return all(self._converts(call) for call in calls_in(body_of(s)))
@@ -325,11 +325,6 @@ def _block_of(place: _Place) -> Body:
     if not place.around:
         return ()
     return next((b for b in inner_bodies(place.around[-1][0]) if any(x is place.s for x in b)), ())
-
-
-def _kinds(handler: Stmt) -> list[Expr]:
-    caught = caught_by(handler)
-    return [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
 
 
 def _is_within(s: Stmt, handler: Stmt) -> bool:

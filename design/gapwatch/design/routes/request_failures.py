@@ -9,19 +9,17 @@ from dataclasses import replace
 
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_walk import names_in
+from gapwatch.design.patterns.code_walk import kinds_of, names_in
 from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Stmt,
     body_of,
-    caught_by,
     handler_body,
     handlers_of,
     is_name,
     iterable_of,
     line_of,
-    members_in,
     name_of,
     value_of,
 )
@@ -129,6 +127,5 @@ def _says_the_end(s: Stmt) -> bool:
 
 
 def _is_broad(handler: Stmt) -> bool:
-    kind = caught_by(handler)
-    names = set() if kind is None else {last_name(one) for one in (members_in(kind) if kind[0] == "t" else (kind,))}
+    names = {last_name(one) for one in kinds_of(handler)}
     return not names or bool(names & _BROAD)

@@ -15,7 +15,6 @@ from gapwatch.design.metrics.rules.exception_kinds import (
     is_for_missing,
     is_of_values,
     is_refusal,
-    kinds_of,
     raised,
 )
 from gapwatch.design.metrics.rules.harmless_calls import handed_functions, is_end, stays_in_process
@@ -25,6 +24,7 @@ from gapwatch.design.patterns.code_walk import (
     calls_in,
     calls_of,
     keyword,
+    kinds_of,
     names_in,
     own_expressions,
     unwrapped,

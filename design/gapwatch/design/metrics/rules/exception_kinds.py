@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gapwatch.design.patterns.code_walk import walk
-from gapwatch.design.source.ir import Expr, Stmt, branches_of, caught_by, handler_body, is_call, value_of
+from gapwatch.design.patterns.code_walk import kinds_of, walk
+from gapwatch.design.source.ir import Expr, Stmt, branches_of, handler_body, is_call, value_of
 from gapwatch.design.source.program import last_name, statements
 
 #: Exceptions of wrong values and missing parts; a handler of these alone lets the errors of a request pass.
@@ -84,12 +84,6 @@ def is_for_missing(handler: Stmt) -> bool:
         return True
     tests = [t for s in statements(handler_body(handler)) if s[0] == "if" for t, _ in branches_of(s)]
     return any(("k", 404) in walk(test) for test in tests)
-
-
-def kinds_of(handler: Stmt) -> list[Expr]:
-    """Return the exceptions that a handler takes; none where it takes everything."""
-    caught = caught_by(handler)
-    return [] if caught is None else list(caught[1]) if caught[0] == "t" else [caught]
 
 
 def is_of_values(kinds: Iterable[Expr]) -> bool:

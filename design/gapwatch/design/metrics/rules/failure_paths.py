@@ -10,10 +10,9 @@ from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
-from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.metrics.rules.harmless_calls import handed_functions
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import names_in
+from gapwatch.design.patterns.code_walk import kinds_of, names_in
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import Stmt, branches_of, call_line, handler_body, handlers_of, line_of

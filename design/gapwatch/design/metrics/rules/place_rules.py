@@ -8,7 +8,6 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures, says_text_alone, thrown_in
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
-from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_lenient, why_read_again
@@ -18,6 +17,7 @@ from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
 from gapwatch.design.metrics.rules.unset_settings import chosen_by_setting, taken_where_unset
 from gapwatch.design.patterns.code_walk import (
     calls_in,
+    kinds_of,
     names_in,
     tags_in,
     target_names,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from gapwatch.design.architecture.claimed_code import MAX_HOPS
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
-from gapwatch.design.metrics.rules.exception_kinds import kinds_of
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     calls_in,
+    kinds_of,
     names_in,
     own_expressions,
     target_names,

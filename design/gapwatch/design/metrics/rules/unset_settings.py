@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
-from gapwatch.design.metrics.rules.exception_kinds import OF_VALUES, kinds_of, raised
-from gapwatch.design.patterns.code_walk import calls_in, names_in, unwrapped, walk
+from gapwatch.design.metrics.rules.exception_kinds import OF_VALUES, raised
+from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
