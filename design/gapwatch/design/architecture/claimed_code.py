@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import cached_property
 
@@ -54,6 +54,7 @@ class ClaimedCode:
         self.outputs: dict[str, Enum] = {}  # filled by `reply_flow`
         self.finders: dict[tuple[str, frozenset[str]], bool] = {}  # filled by `evidence_flow`
         self.bound: dict[str, dict[str, list[tuple[str, Expr]]]] = {}  # filled by `evidence_flow`
+        self.given: dict[tuple[str, str], Sequence[tuple[Subject, int, Expr]]] = {}  # filled by `prompt_flow`
 
     def subject(self, symbol: str) -> Subject | None:
         """Return a function by its symbol, or None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
@@ -255,8 +255,15 @@ def carried(material: Material) -> Iterator[Carried]:
                 yield Carried(body, ("k", text), line_of(cls.ir.body[0]), cls.ir.name)
 
 
-def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:
-    """Yield what the callers of a function pass for a parameter: (caller, line of the call, expression)."""
+def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Sequence[tuple[Subject, int, Expr]]:
+    """Return what the callers of a function pass for a parameter: (caller, line of the call, expression)."""
+    key = subject.symbol, name
+    if key not in code.given:
+        code.given[key] = tuple(_given_by_callers(code, subject, name))
+    return code.given[key]
+
+
+def _given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:
     parameters = [p.name for p in subject.ir.params if p.name not in ("self", "cls")]
     if name not in parameters:
         return

@@ -12,6 +12,7 @@ from gapwatch.design.patterns.code_walk import arguments_of, callee_text, consta
 from gapwatch.design.patterns.libraries import LibraryCatalog
 from gapwatch.design.source.ir import (
     Expr,
+    Stmt,
     call_line,
     callee_of,
     is_call,
@@ -122,7 +123,8 @@ class CallSites:
     callers: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
     callees: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
 
-    #: Calls of a function, and their last names by line, by its number, for those who come after the first that asks.
+    #: Statements of a function, and its calls with their last names by line, by its number: found once for all.
+    statements_within: dict[int, list[Stmt]] = field(default_factory=dict)
     calls_within: dict[int, tuple[list[Expr], dict[int, frozenset[str]]]] = field(default_factory=dict)
     #: Capabilities within a few calls by function, for those who come after the first that asks.
     reached: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class CallSites:
     _numbers: dict[str, int] = field(default_factory=dict)
     _reached: dict[int, tuple[Expr, Reach]] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)
+    _by_name: dict[tuple[str, int], dict[str, list[CallEdge]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for external in self.graph.externals:
@@ -177,8 +180,20 @@ class CallSites:
     def inside_of(self, symbol: str, call: Expr) -> list[CallEdge]:
         """Return the edges of a call inside the repository."""
         last = _last(call)
-        found = self.inside.get((symbol, call_line(call)), ())
-        return [edge for edge in found if not last or last in (edge.dst.rpartition(".")[2], _owner_name(edge.dst))]
+        found = self.inside.get((symbol, call_line(call)))
+        if found is None:
+            return []
+        return self._inside_by_name(symbol, call_line(call), found).get(last, []) if last else list(found)
+
+    def _inside_by_name(self, symbol: str, line: int, found: list[CallEdge]) -> dict[str, list[CallEdge]]:
+        """Return the edges of a line by the last name of their target, and by its class where that is made."""
+        known = self._by_name.get((symbol, line))
+        if known is None:
+            known = self._by_name[symbol, line] = {}
+            for edge in found:
+                for name in {edge.dst.rpartition(".")[2], _owner_name(edge.dst)} - {""}:
+                    known.setdefault(name, []).append(edge)
+        return known
 
     def through_variable(self, symbol: str, call: Expr, named_here: frozenset[str]) -> list[CallEdge]:
         """Return the edges of a call of a variable: `ask = config["model"]`, `ask(prompt)`.

@@ -91,7 +91,10 @@ class Subject:
     @functools.cached_property
     def statements(self) -> list[Stmt]:
         """Every statement of the function, blocks included."""
-        return list(statements(self.info.ir.body))
+        known = self.sites.statements_within.get(self.info.number)
+        if known is None:
+            known = self.sites.statements_within[self.info.number] = list(statements(self.info.ir.body))
+        return known
 
     @functools.cached_property
     def returned(self) -> list[Expr]:

@@ -233,6 +233,9 @@ def _returned_parameters(function: Function) -> tuple[int, ...]:
     return tuple(sorted(i for i in found if function.params[i].name not in bound))
 
 
+_COMPOUND = frozenset({"if", "for", "while", "try", "with", "match"})
+
+
 def inner_bodies(s: Stmt) -> list[Body]:
     """Return the blocks of a compound statement, without those of functions and classes."""
     tag = s[0]
@@ -256,8 +259,10 @@ def statements(body: Body) -> Iterator[Stmt]:
     """Yield every statement of a body, blocks included, in the order of the source."""
     for s in body:
         yield s
-        for inner in inner_bodies(s):
-            yield from statements(inner)
+        # Most statements hold no other.
+        if s[0] in _COMPOUND:
+            for inner in inner_bodies(s):
+                yield from statements(inner)
 
 
 def _absolute_imports(program: Program) -> Iterable[str]:

@@ -114,6 +114,7 @@ class CodeNames:
             if e[0] in "an"
         )
         self._names: dict[tuple[str, int], Names] = {}
+        self._imports: dict[int, list[tuple[str | None, int, str | None]]] = {}
         self._bound: dict[tuple[int, str], tuple[int, str | None] | None] = {}
         self._handed_on: set[str] | None = None
 
@@ -187,25 +188,31 @@ class CodeNames:
         return found or (self.program.index.modules[child].name if child is not None else None)
 
     def _imported(self, module: int, name: str) -> tuple[int, str | None] | None:
-        ir = self.program.irs[module]
-        for function in ir.functions if ir is not None else ():
-            for s in statements(function.body):
+        for bound, target, inside in self._imports_of(module):
+            if bound == name:
+                return target, inside
+            if bound is None and self.resolve(target, name, 3) is not None:
+                return target, name
+        return None
+
+    def _imports_of(self, module: int) -> list[tuple[str | None, int, str | None]]:
+        """Return the imports of a file in their order: (name here, None for all of them; file; name there)."""
+        if module not in self._imports:
+            found = self._imports[module] = []
+            ir = self.program.irs[module]
+            for s in (s for function in (ir.functions if ir is not None else ()) for s in statements(function.body)):
                 if s[0] == "from":
                     target = import_target(self.program.index, module, s[2], str(s[3]))
-                    if target is None or target == module:
-                        continue
-                    for one, alias in s[4] or ():
-                        if (alias or one) == name:
-                            return target, one
-                    if s[4] is None and self.resolve(target, name, 3) is not None:
-                        return target, name
+                    if target is not None and target != module:
+                        some = s[4] if s[4] is not None else ()
+                        found += [(alias or one, target, one) for one, alias in some] or [(None, target, None)]
                 elif s[0] == "import":
                     for dotted, alias in s[2]:
                         bound = alias or dotted.partition(".")[0]
                         target = self.program.index.resolve(module, dotted if alias else bound)
-                        if bound == name and target is not None:
-                            return target, None
-        return None
+                        if target is not None:
+                            found.append((bound, target, None))
+        return self._imports[module]
 
     def names_of(self, symbol: str, bodies: list[Body], further: list[Expr]) -> Names:
         """Return what a scope, whose own body comes first, mentions.
