@@ -54,3 +54,24 @@ def test_one_of_a_kind_is_singular_and_what_was_not_read_is_told(
     assert "Python that was not read: b.py (1000001 bytes, more than 1000000)." in told
     assert "Not read: 1 file of TypeScript." in told
     assert "Keys or passwords in the code: a.py:1. " in told
+
+
+_JUDGED = """
+from openai import OpenAI
+PROMPT = "You are a careful editor. Summarize the text in three sentences. Use only its facts, invent none: {{text}}"
+def summarize(text):
+    prompt = PROMPT.format(text=text)
+    answer = OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": prompt}])
+    return answer.choices[0].message.content
+"""
+
+
+def test_judges_are_listed_after_the_metrics_with_the_folder_of_their_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = _screen(tmp_path, {"src/texts/editor.py": _JUDGED.replace("{{", "{").replace("}}", "}")}, capsys)
+
+    judged = [line.split() for line in told.splitlines() if " judge " in line and "texts/editor.py:" in line]
+    assert judged
+    assert f"{len(judged)} judge waiting for --judge-model" in told
+    assert "texts/editor.py:6" in told

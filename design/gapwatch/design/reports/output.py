@@ -132,7 +132,7 @@ def print_summary(design: Design, out: Path) -> None:
     numbers = summary(design)
     edges = f" ({numbers['edges_verified_share']:.0%} verified)" if numbers["component_edges"] else ""
     judges = numbers["judges"] - sum(m.is_exported for m in design.metrics if m.source == "judge")
-    waiting = f" and {_counted(judges, 'judge')} without a model" if judges else ""
+    waiting = f", {_counted(judges, 'judge')} waiting for --judge-model" if judges else ""
     console.print(
         f"{_counted(numbers['components'], 'component')}, {_counted(numbers['component_edges'], 'edge')}{edges},"
         f" {_counted(numbers['metrics_exported'], 'metric')}{waiting},"
@@ -145,11 +145,10 @@ def print_summary(design: Design, out: Path) -> None:
     table.add_column("metric", no_wrap=True)
     table.add_column("alert", no_wrap=True)
     table.add_column("rests on", overflow="fold")
-    for m in design.metrics:
-        if m.is_exported:
-            further = f" and {len(m.places) - 1} more" if len(m.places) > 1 else ""
-            first = f"{Path(m.places[0].path).name}:{m.places[0].line}{further}" if m.places else ""
-            table.add_row(m.name, m.severity or "none", printable(first))
+    for m in sorted(design.metrics, key=lambda m: not m.is_exported):
+        further = f" and {len(m.places) - 1} more" if len(m.places) > 1 else ""
+        first = f"{_nearest(m.places[0].path)}:{m.places[0].line}{further}" if m.places else ""
+        table.add_row(m.name, (m.severity or "none") if m.is_exported else "judge", printable(first))
     console.print(table)
     if design.selection.shelf:
         more = _counted(len(design.selection.shelf), "more metric")
@@ -173,6 +172,11 @@ def print_summary(design: Design, out: Path) -> None:
         )
     elif asked:
         console.print(f"Next: {asked}then run gapwatch replay or gapwatch run.")
+
+
+def _nearest(path: str) -> str:
+    """Return a file with its folder: many files of one name, such as `llm.py`, tell nothing by themselves."""
+    return "/".join(Path(path).parts[-2:])
 
 
 def _counted(number: int, name: str) -> str:
