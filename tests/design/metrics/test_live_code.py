@@ -186,6 +186,18 @@ def test_a_class_that_nothing_makes_has_no_metric(tmp_path: Path) -> None:
     assert "app.stores.Unkept.keep" not in measured
 
 
+def test_each_class_that_a_base_lists_when_it_is_defined_may_be_named_by_a_setting(tmp_path: Path) -> None:
+    listing = "class Store:\n    known = {}\n    def __init_subclass__(cls):\n        Store.known[cls.__name__] = cls\n"
+    keeps = _KEEPS.replace("store: Store = Kept()", "store = Store.known[settings['type']]()")
+    keeps = keeps.replace("import Kept, Store", "import Store")
+    for is_listed in (True, False):
+        stores = _STORES.replace("class Store:\n", listing) if is_listed else _STORES
+        files = {"app/server.py": keeps, "app/stores.py": stores}
+        measured = _measured(tmp_path / str(is_listed), files)
+
+        assert ({"app.stores.Kept.keep", "app.stores.Unkept.keep"} <= measured) == is_listed
+
+
 _BOT = """
 import httpx
 from app.asking import ask

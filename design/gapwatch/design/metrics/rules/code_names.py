@@ -103,6 +103,13 @@ class CodeNames:
             )
             or any(last_name(d) in marks for d in f.ir.decorators)
         }
+        #: Subclasses that a class of the repository lists when they are defined: a setting may name each of them.
+        self.listed = {
+            n
+            for number, methods in list(self.methods.items())
+            if any(f.ir.name == "__init_subclass__" for f in methods)
+            for n in self.below(number)
+        }
         #: Whether the code finds classes and files without their names.
         self.finds_by_text = any(
             last_name(e) in _FINDS_CLASSES

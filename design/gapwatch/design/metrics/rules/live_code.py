@@ -173,7 +173,7 @@ class _Walk:
         is_found = code.finds_by_text and code.is_production(info.module)
         for c in classes:
             further += c.ir.decorators
-            is_registered = any(last_name(d) != "dataclass" for d in c.ir.decorators)
+            is_registered = any(last_name(d) != "dataclass" for d in c.ir.decorators) or c.number in code.listed
             if is_registered or (is_found and (c.bases or set(c.outside) - NO_LIBRARY)):
                 self._make(c.number)
                 self._made_by_text(c.symbol)
