@@ -16,10 +16,12 @@ from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, S
 from gapwatch.design.emission.reply_places import (
     assigned_name,
     entered_name,
+    function_of,
     is_whole,
     reader_of,
     reading_loops,
     reply_call,
+    told_of,
     with_calls,
 )
 from gapwatch.design.source.regular_file import read_regular
@@ -56,6 +58,7 @@ class ProgramPatch:
     """Lines that make a program emit the spans of its design.
 
     Attributes:
+        tells_prompts: Whether a span has what a model was sent.
         insertions: The lines, by file and place.
         wrapped: Place of each call inside of an expression around which the patch writes a function, and both of them.
         helpers: Paths of the module that they import.
@@ -63,6 +66,7 @@ class ProgramPatch:
         text: The patch.
     """
 
+    tells_prompts: bool = False
     insertions: list[Insertion] = field(default_factory=list)
     wrapped: list[tuple[str, str]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
@@ -78,7 +82,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str])
         planned: Spans to emit.
         paths: All files of the program, relative to it: how they import each other says how they find the helper.
     """
-    made, imported = ProgramPatch(), _Imported(root, paths)
+    made, imported = ProgramPatch(any("model_prompt" in s.start for s in planned)), _Imported(root, paths)
     by_path: dict[str, list[PlannedSpan]] = defaultdict(list)
     for span in planned:
         by_path[span.path].append(span)
@@ -104,7 +108,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str])
             made.left_out.append((path, f"would not be Python any more: {error}"))
             continue
         made.insertions += inserted
-        made.wrapped += [(f"{path}:{call.lineno}", f"{by}({_called(call)}(...))") for call, by in found.wrapped]
+        made.wrapped += [(f"{path}:{e.lineno}", f"{by}({told_of(e)})") for e, by in found.wrapped]
         if helper not in made.helpers:
             made.helpers.append(helper)
         parts.append(_diff(path, lines, after))
@@ -195,6 +199,8 @@ class _File:
     def _reply(self, mark: SpanMark, statement: ast.stmt, function: ast.AST) -> Iterator[Insertion]:
         """Yield the lines that read the reply of a model, or note the call that a function is to be around."""
         call = reply_call(statement, mark.line, str(mark.value))
+        if call is not None and self.made.tells_prompts:
+            self.wrapped.append((function_of(call), f"{HELPER}.asked"))
         name, entered = assigned_name(statement, call), entered_name(statement, call)
         loops = list(reading_loops(statement, function, name or entered))
         for loop in loops:
@@ -250,11 +256,6 @@ def _by_line(function: ast.AST) -> dict[int, ast.stmt]:
                 if line not in found or node.lineno > found[line].lineno:
                     found[line] = node
     return {line: node for line, node in found.items() if not isinstance(node, _FUNCTIONS)}
-
-
-def _called(call: ast.expr) -> str:
-    inner = call.value if isinstance(call, ast.Await) else call
-    return ast.unparse(inner.func) if isinstance(inner, ast.Call) else ""
 
 
 def _note(mark: SpanMark, statement: ast.stmt) -> str | None:
@@ -379,10 +380,7 @@ def _with_lines(lines: list[str], insertions: Iterable[Insertion]) -> list[str]:
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     for insertion in sorted(insertions, key=lambda i: (i.line, i.why != HELPER, i)):
         by_line[insertion.line].append(insertion.text + end)
-    out: list[str] = []
-    for number, line in enumerate(lines, 1):
-        out += [*by_line.get(number, ()), line]
-    return out
+    return [text for number, line in enumerate(lines, 1) for text in (*by_line.get(number, ()), line)]
 
 
 def _diff(path: str, before: list[str], after: list[str]) -> str:

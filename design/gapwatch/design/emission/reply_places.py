@@ -29,6 +29,18 @@ def reply_call(statement: ast.stmt, line: int, name: str) -> ast.expr | None:
     return awaits.get(found, found) if found is not None else None
 
 
+def function_of(call: ast.expr) -> ast.expr:
+    """Return the function that a call is of, without its `await`."""
+    inner = call.value if isinstance(call, ast.Await) else call
+    return inner.func if isinstance(inner, ast.Call) else inner
+
+
+def told_of(e: ast.expr) -> str:
+    """Return a function, or a call of one without what it is given, for people."""
+    called = function_of(e)
+    return ast.unparse(called) + ("" if called is e else "(...)")
+
+
 def assigned_name(statement: ast.stmt, call: ast.expr | None) -> str | None:
     """Return the name that a statement gives to the result of a call; None if it gives it to none, or to a part of it.
 

@@ -10,7 +10,7 @@ from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.tiers import arm_tiers
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
-from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.code_walk import leaves, names_in, tags_in, target_names
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
@@ -30,6 +30,7 @@ from gapwatch.design.source.program import inner_bodies, statements
 
 #: Fields that are read from the reply of a model.
 _OF_REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "usage.cost_usd", "attributes.finish_reason")
+_OF_RESULT = {"attributes.retrieved_count": "of_result", "attributes.rows_written": "of_cursor"}
 #: Fields that every planned span has.
 _OF_CALL = ("status", "error_type", "started_at", "ended_at", "input", "output")
 
@@ -153,14 +154,14 @@ class _Planner:
                 continue
             if name in makers:
                 reason = makers[name]()
-            elif name in _OF_REPLY:
-                made.reads_reply = True
+            elif name in (*_OF_REPLY, *OF_EXCHANGE):
+                if name in OF_EXCHANGE:
+                    made.start[name.removeprefix("attributes.")] = None
+                made.reads_reply = made.reads_reply or name in _OF_REPLY
                 for hit in self._hits("calls_llm", "direct"):
                     self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
-            elif name == "attributes.retrieved_count":
-                made.start["retrieved_count"] = "of_result"
-            elif name == "attributes.rows_written":
-                made.start["rows_written"] = "of_cursor"
+            elif name in _OF_RESULT:
+                made.start[name.removeprefix("attributes.")] = _OF_RESULT[name]
             elif name in ("attributes.first_chunk_seconds", "attributes.stream_outcome"):
                 if made.is_generator:
                     made.start[name.removeprefix("attributes.")] = "of_stream"

@@ -19,18 +19,15 @@ _TOKENS = {
     "gen_ai.usage.output_tokens": ("completion_tokens", "output_tokens", "candidates_token_count"),
 }
 _MOST = 20_000  # characters of an input or an output
+_SENT = ("system", "instructions", "messages", "prompt", "input", "contents")
 _tracer = trace.get_tracer("span_recording")
 
 
 def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool = False, **start: Any) -> Any:
     """Return a decorator that records the calls of a function, a coroutine or a generator.
 
-    Args:
-        name: Name of the span.
-        component: Step of the pipeline that it belongs to.
-        kind: Kind of the step.
-        is_there: Whether another decorator makes the span, so that only notes are added to it.
-        start: Values of notes before any line says another.
+    `name`, `component` and `kind` are those of the span; `is_there` says that another decorator makes it, so that only
+    notes are added to it; `start` has the values of notes before any line says another.
     """
 
     def decorate(function: Any) -> Any:
@@ -185,6 +182,24 @@ def reply(value: Any) -> Any:
     return value
 
 
+def asked(function: Any) -> Any:
+    """Return a function of a model's client that notes what the model is sent, for each span around that tells it."""
+
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        sent = [*args, *(value for name, value in kwargs.items() if name in _SENT)]
+        _tell(context.get_value(_NOTES), "model_prompt", _text(sent, 3 * _MOST))
+        return function(*args, **kwargs)
+
+    return ask
+
+
+def _tell(notes: Any, name: str, value: Any) -> None:
+    while isinstance(notes, dict):
+        if name in notes:
+            notes[name] = value
+        notes = notes.get(_NOTES)
+
+
 def piece(chunk: Any) -> None:
     """Note what one chunk of a model's streamed reply says, as `reply` does of a whole one, and add its text."""
     notes = context.get_value(_NOTES)
@@ -239,7 +254,6 @@ class _Open:
 
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
-        notes.pop(_NOTES, None)
         for held in notes.pop(_HELD, ()):
             _take(notes, _whole(held))
         end, told_by = notes.pop("agent_end", None), notes.pop("agent_limit", "")
@@ -254,7 +268,6 @@ class _Open:
             is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
             notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
         if notes.pop("loop_left", 0):
-            # The line after the loop was reached by `break`.
             notes.pop("retry_outcome", None)
         attempts = notes.pop("attempts", None)
         if attempts is not None:
@@ -271,11 +284,13 @@ class _Open:
         said = notes.pop(_SAID, None)
         if said is None and _reply(result):
             said = _said(result)
+        if said is not None:
+            _tell(notes, "model_reply", said)
+        notes.pop(_NOTES, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first
-        for key, value in notes.items():
-            if value is not None:
-                span.set_attribute("gapwatch.tier" if key == "tier" else key, value)
+        for key, value in ((k, v) for k, v in notes.items() if v is not None):
+            span.set_attribute("gapwatch.tier" if key == "tier" else key, value)
         if not self.is_own:
             return
         if error is None:
@@ -288,19 +303,18 @@ class _Open:
         span.end()
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, most: int = _MOST) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value[:_MOST]
+        return value[:most]
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)[:_MOST]
+        return json.dumps(value, ensure_ascii=False, default=str)[:most]
     except (TypeError, ValueError):
         return f"<{type(value).__name__}>"
 
 
 def _get(value: Any, name: str) -> Any:
-    """Return an attribute; None where there is none, or where it cannot be read yet."""
     try:
         return getattr(value, name, None)
     except Exception:
@@ -336,10 +350,7 @@ def _reply(value: Any) -> dict[str, Any]:
     usage = _get(value, "usage") or _get(value, "usage_metadata") or {}
     metadata = _get(value, "response_metadata") or {}  # LangChain
     found: dict[str, Any] = {}
-
-    def read(name: str) -> Any:
-        return usage.get(name) if isinstance(usage, dict) else _get(usage, name)
-
+    read = usage.get if isinstance(usage, dict) else functools.partial(_get, usage)
     for key, names in _TOKENS.items():
         count_of = next((read(name) for name in names if isinstance(read(name), int)), None)
         if count_of is not None:
@@ -350,16 +361,14 @@ def _reply(value: Any) -> dict[str, Any]:
         is_called = any(_get(item, "type") == "function_call" for item in output)
         reason = "length" if status == "incomplete" else "tool_calls" if is_called else "stop"
     reason = metadata.get("finish_reason", reason) if isinstance(metadata, dict) else reason
-    model = metadata.get("model_name") if isinstance(metadata, dict) else None
-    model = model or _get(value, "model")
+    model = (metadata.get("model_name") if isinstance(metadata, dict) else None) or _get(value, "model")
     if not found and not reason:
         return {}
     if isinstance(reason, str):
         found["gen_ai.response.finish_reasons"] = [reason]
     if isinstance(model, str):
         found["gen_ai.response.model"] = model
-    hidden = _get(value, "_hidden_params")
-    cost = read("cost") or (hidden.get("response_cost") if isinstance(hidden, dict) else None)
+    cost = read("cost") or (h.get("response_cost") if isinstance(h := _get(value, "_hidden_params"), dict) else None)
     if isinstance(cost, int | float) and cost > 0:
         found["gen_ai.usage.cost"] = float(cost)
     return found
@@ -387,7 +396,5 @@ def _call(call: Any) -> Any:
     if isinstance(function, dict):
         return function
     given = _get(function, "arguments") or _get(function, "input")
-    return {
-        "name": _get(function, "name"),
-        "arguments": given if isinstance(given, str) else _get(given, "__dict__") or given,
-    }
+    given = given if isinstance(given, str) else _get(given, "__dict__") or given
+    return {"name": _get(function, "name"), "arguments": given}

@@ -335,7 +335,8 @@ def _measurable(metric: MetricDesign, case: Case) -> str | None:
         "name",
         "kind",
         "status",
-        "attributes.context",
+        "attributes.model_prompt",
+        "attributes.model_reply",
         "tier",
     }
     missing = [f for f in metric.fields if f not in known and f not in ("started_at", "ended_at", "latency")]

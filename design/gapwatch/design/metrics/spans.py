@@ -41,6 +41,8 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "cuts_context": ("attributes.context_outcome",),
     "runs_code": ("status", "error_type"),
 }
+#: What a model was last sent below a function, and what it said to that.
+OF_EXCHANGE = ("attributes.model_prompt", "attributes.model_reply")
 #: Values of the fields, for the practitioner who emits them.
 VALUES: dict[str, str] = {
     "attributes.swallowed_errors": "number of exceptions that the handler swallowed, 0 included",
@@ -63,7 +65,8 @@ VALUES: dict[str, str] = {
     "attributes.context_outcome": "whole, or cut where something was left out because it did not fit",
     "attributes.retrieved_count": "number of passages returned",
     "attributes.finish_reason": "as the provider reports it: stop, length, content_filter, ...",
-    "attributes.context": "the text that the answer must rest on, as in the prompt",
+    "attributes.model_prompt": "what the model was last sent: instructions and messages with all that fills them",
+    "attributes.model_reply": "what it said to that",
     "tier": "id of the tier that answered",
 }
 _KINDS = (

@@ -16,13 +16,14 @@ from gapwatch.design.emission.interpreter.model_replies import (
     parsed_body,
     reply_text,
 )
-from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
-from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, MOST_OF_PROMPT, text_of_value
+from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall, calls_with
 
 #: Whether a client's call is under way, in OpenTelemetry's context: of nested clients the outermost counts.
 _CLIENT = contexts.create_key("gapwatch-client")
-#: Arguments of clients that hold what a model is asked.
+#: Arguments of clients that hold what a model is asked, and those that hold what it is told beside it.
 _ASKED = ("messages", "prompt", "prompts", "input", "contents")
+_TOLD = ("system", "instructions", "system_instruction")
 
 
 @dataclass(slots=True)
@@ -81,6 +82,8 @@ class ClientCall(RunningCall):
                 notes[name] = value
         if text is not None:
             call.reply = text
+            for around in calls_with("model_reply", call):
+                around.notes["model_reply"] = text[:MOST_CHARACTERS]
 
 
 def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
@@ -98,9 +101,33 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
         return None
     if kind == "chunk" and call.source != id(source):
         call.source, call.reply = id(source), None
-    if kind == "llm" and call.question is None and call.notes.get("asked"):
-        given = next((values[name] for name in _ASKED if values.get(name)), None)
-        call.question = text_of_value(given)[:MOST_CHARACTERS] if given is not None else None
+    if kind == "llm":
+        _note_prompt(values, call)
     made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
     contexts.attach(made.context)
     return made
+
+
+def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:
+    """Note what a model is sent, for each watched call around it that tells it; its reply comes later.
+
+    Args:
+        values: Variables of the client's function.
+        call: The innermost watched call.
+    """
+    further = values.get("kwargs")
+    given = {**further, **values} if isinstance(further, dict) else values
+    asked = {name: given[name] for name in _ASKED if given.get(name)}
+    if not asked:
+        return  # A stream, whose call came before.
+    if call.question is None and call.notes.get("asked"):
+        call.question = text_of_value(next(iter(asked.values())))
+    told: str | None = None
+    for around in calls_with("model_prompt", call):
+        if told is None:
+            beside = {name: found for name in _TOLD if (found := given.get(name) or member(given.get("config"), name))}
+            every = {**beside, **asked}
+            told = text_of_value(next(iter(every.values())) if len(every) == 1 else every, MOST_OF_PROMPT)
+        around.notes["model_prompt"] = told
+        if "model_reply" in around.notes:
+            around.notes["model_reply"] = None

@@ -7,15 +7,23 @@ from typing import Any
 
 #: Characters of a written value; the rest is cut.
 MOST_CHARACTERS = 20_000
+#: Characters of what a model was sent, which a judge reads beside the reply; of more the middle is cut.
+MOST_OF_PROMPT = 60_000
 #: Members of a list or a mapping, and levels, that are written.
 _MOST_MEMBERS, _MOST_LEVELS = 100, 5
 
 
-def text_of_value(value: Any) -> str:
-    """Return a value as text: texts as they are, all else as JSON, cut to `MOST_CHARACTERS`."""
-    if type(value) is str:
-        return value[:MOST_CHARACTERS]
-    return json.dumps(plain(value), ensure_ascii=False)[:MOST_CHARACTERS]
+def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
+    """Return a value as text: texts as they are, all else as JSON, cut to `MOST_CHARACTERS`, or in its middle to more.
+
+    Args:
+        value: The value.
+        most: Most characters.
+    """
+    text = value if type(value) is str else json.dumps(plain(value), ensure_ascii=False)
+    if most <= MOST_CHARACTERS or len(text) <= most:
+        return text[:most]
+    return f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"
 
 
 def plain(value: Any, levels: int = _MOST_LEVELS) -> Any:

@@ -37,6 +37,8 @@ _REPLY = {
     "output_tokens": "gen_ai.usage.output_tokens",
     "cost_usd": "gen_ai.usage.cost",
 }
+#: Notes that hold what was said.
+_CONTENT = ("model_prompt", "model_reply")
 #: Types of results that are no replies of models.
 _PLAIN = (str, int, float, bool, type(None), bytes, list, tuple)
 #: Milliseconds between two exports; what is not exported is lost when the program is killed.
@@ -174,7 +176,7 @@ class SpanWriter:
             error = None
         call.settle(result, error, is_stream)
         for name, value in notes.items():
-            if value is None:
+            if value is None or (name in _CONTENT and not self._has_content):
                 continue
             if name == "tier":
                 span.set_attribute("gapwatch.tier", value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -159,3 +160,12 @@ def innermost_with(name: str, call: WatchedCall) -> WatchedCall | None:
     while isinstance(found, WatchedCall) and name not in found.notes:
         found = contexts.get_value(CALL, found.before)
     return found if isinstance(found, WatchedCall) else None
+
+
+def calls_with(name: str, call: WatchedCall) -> Iterator[WatchedCall]:
+    """Yield a call and those around it that have a field."""
+    found: object = call
+    while isinstance(found, WatchedCall):
+        if name in found.notes:
+            yield found
+        found = contexts.get_value(CALL, found.before)

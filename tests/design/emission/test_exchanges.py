@@ -1,0 +1,191 @@
+"""What a model was last sent below a function, and what it said to that: fields of the function's span."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.emission.client_calls import client_calls
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, MOST_OF_PROMPT, text_of_value
+from gapwatch.design.emission.patch import make_patch
+from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from tests.design.emission.watched_programs import (
+    Collector,
+    collector,
+    planned,
+    python_with_events,
+    run_patched,
+    run_watched,
+    write_plan,
+)
+from tests.design.source_tree import write_tree
+
+_LIBRARIES = {
+    "openai/resources/chat/completions/completions.py": """\
+from types import SimpleNamespace as N
+
+
+class Completions:
+    def create(self, messages=(), stream=False, **more):
+        said = f"to {messages[-1]['content']}"
+        if stream:
+            from openai._streaming import Stream
+            return Stream(said)
+        return N(model="m", choices=[N(message=N(content=said), finish_reason="stop")], usage=N(prompt_tokens=7))
+""",
+    "openai/_streaming.py": """\
+from types import SimpleNamespace as N
+
+
+class Stream:
+    def __init__(self, said):
+        self.said = said
+    def __iter__(self):
+        return self.__stream__()
+    def __stream__(self):
+        for text in self.said.split(" "):
+            yield N(model="m", choices=[N(delta=N(content=text), finish_reason=None)], usage=None)
+""",
+    "anthropic/resources/messages/messages.py": """\
+from types import SimpleNamespace as N
+
+
+class Messages:
+    def create(self, messages, system, model):
+        return N(model=model, content=[N(type="text", text="well")], stop_reason="end_turn", usage=N(input_tokens=7))
+""",
+}
+
+_PROGRAM = """\
+from anthropic.resources.messages.messages import Messages
+from openai.resources.chat.completions.completions import Completions
+
+
+def ask(text):
+    messages = [{"role": "system", "content": "Use these: one, two."}, {"role": "user", "content": text}]
+    return Completions().create(messages=messages).choices[0].message.content
+
+
+def answer(question):
+    query = ask(f"search for {question}")
+    return {"passages": ["one"], "said": ask(f"answer {question} from {query}")}
+
+
+def told():
+    return Messages().create([{"role": "user", "content": "how?"}], "Be short.", "m").content[0].text
+
+
+def streamed():
+    for chunk in Completions().create(messages=[{"role": "user", "content": "tell me"}], stream=True):
+        yield chunk.choices[0].delta.content
+
+
+def silent():
+    return 1
+
+
+answer("it"), told(), list(streamed()), silent()
+"""
+
+PYTHON = python_with_events()
+_FIELDS = {"model_prompt": None, "model_reply": None}
+
+
+def _sent(folder: Path, *options: str) -> Collector:
+    if PYTHON is None:
+        pytest.skip("no Python of 3.12 or newer on this machine")
+    (folder / "app.py").write_text(_PROGRAM)
+    for name, text in _LIBRARIES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for above in path.relative_to(folder).parents:
+            (folder / above / "__init__.py").touch()
+        path.write_text(text)
+    emit = [planned("ask"), *(planned(n, start=dict(_FIELDS)) for n in ("answer", "told", "streamed", "silent"))]
+    plan = write_plan(folder / "design", emit)
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"clients": client_calls()}))
+    with collector() as found:
+        ran = run_watched(plan, [PYTHON, str(folder / "app.py")], found.url, *options)
+        assert (ran.returncode, ran.stderr) == (0, "")
+    return found
+
+
+def _exchange(found: Collector, name: str) -> tuple[object, object]:
+    return tuple(found.named(name)[-1].attributes.get(field) for field in _FIELDS)  # type: ignore[return-value]
+
+
+def test_a_span_has_what_a_model_was_last_sent_below_it_and_what_it_said(tmp_path: Path) -> None:
+    found = _sent(tmp_path)
+
+    prompt, reply = _exchange(found, "answer")
+    assert json.loads(str(prompt)) == [
+        {"role": "system", "content": "Use these: one, two."},
+        {"role": "user", "content": "answer it from to search for it"},
+    ]
+    assert reply == "to answer it from to search for it"
+    assert _exchange(found, "ask") == (None, None)  # its plan does not ask for them
+    prompt, reply = _exchange(found, "told")
+    assert json.loads(str(prompt)) == {"system": "Be short.", "messages": [{"role": "user", "content": "how?"}]}
+    assert reply == "well"
+    prompt, reply = _exchange(found, "streamed")
+    assert (json.loads(str(prompt))[0]["content"], reply) == ("tell me", "totellme")
+    assert _exchange(found, "silent") == (None, None)
+
+
+def test_neither_is_written_where_content_is_left_out(tmp_path: Path) -> None:
+    assert _exchange(_sent(tmp_path, "--no-content"), "answer") == (None, None)
+
+
+def test_a_long_prompt_keeps_its_begin_and_its_end() -> None:
+    text = text_of_value("a" * 100_000 + "the question", MOST_OF_PROMPT)
+
+    assert len(text) < MOST_OF_PROMPT + 10
+    assert text.startswith("aaa")
+    assert text.endswith("the question")
+    assert len(text_of_value("a" * 100_000)) == MOST_CHARACTERS
+    assert text_of_value(["a"], MOST_OF_PROMPT) == '["a"]'
+
+
+_PATCHED = {
+    "shop/__init__.py": "",
+    "shop/service.py": """\
+def ask(client, text):
+    made = client.create(model="m", messages=[{"role": "user", "content": text}])
+    return made.choices[0].message.content
+
+
+def answer(client, question):
+    return {"said": ask(client, f"answer {question}")}
+""",
+}
+
+_CLIENT = """\
+from types import SimpleNamespace as N
+from shop import service
+def create(model, messages):
+    said = "to " + messages[0]["content"]
+    return N(model="m", choices=[N(message=N(content=said), finish_reason="stop")], usage=N(prompt_tokens=7))
+assert service.answer(N(create=create), "it") == {"said": "to answer it"}
+"""
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_patched_program_writes_them_too(is_told: bool, tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", _PATCHED)
+    reply = SpanMark(2, "reply", "reply", "create")
+    ask = PlannedSpan("c", "ask", "llm", "shop/service.py", "shop.service.ask", MarkedFunction("ask", 1, [reply]))
+    answer = MarkedFunction("answer", 6)
+    outer = PlannedSpan("c", "answer", "chain", "shop/service.py", "shop.service.answer", answer)
+    outer.start = dict(_FIELDS) if is_told else {}
+    patch = make_patch(copy, [ask, outer], ["shop/service.py"])
+    (tmp_path / "made.patch").write_text(patch.text)
+    subprocess.run(["git", "apply", str(tmp_path / "made.patch")], cwd=copy, check=True, timeout=20)
+
+    exchange = _exchange(run_patched(_CLIENT, copy), "answer")
+
+    sent = json.dumps([[{"role": "user", "content": "answer it"}]])
+    assert exchange == ((sent, "to answer it") if is_told else (None, None))
+    assert ("span_recording.asked(client.create)" in patch.text) == is_told
