@@ -105,7 +105,7 @@ def _shelf_of(group: list[Unit], main: Unit) -> str:
 def _alike(main: Unit, group: list[Unit]) -> str:
     """Return the name of three or more ways to do one work, clients of models or functions that begin alike."""
     asks = bool(main.asking)
-    ways = [u for u in group if u.is_class == main.is_class and bool(u.asking) == asks and u.job == main.job]
+    ways = [u for u in group if u.is_class == main.is_class and u.job == main.job and bool(u.asking) == asks]
     if len(ways) < _ALIKE or main.agent or 2 * len(ways) < len([u for u in group if not u.is_module]):
         return ""
     if main.is_class:

@@ -69,10 +69,10 @@ class CodeGroups:
             if src is not None and dst is not None and src != dst:
                 self._called[src][dst].append(edge)
                 self._calling[dst][src].append(edge)
+        clients = {unit.key for unit in units if unit.is_class and unit.asking}
         for unit in units:
             # A class that calls the model is a client; who calls it has the prompt.
-            clients = [self._units[key] for key in self._called[unit.key] if self._units[key].is_class]
-            unit.has_client = any(client.asking for client in clients)
+            unit.has_client = not clients.isdisjoint(self._called[unit.key])
 
     def made(self) -> list[list[Unit]]:
         """Return the groups, each sorted by key, in the order of their first keys."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -73,10 +72,10 @@ class _Column:
     type: str
     attribute: str
 
-    def of(self, row: _Row) -> Any:
-        """Return the value of a row in this column as JSON data."""
-        value = row.given[self.name] if self.name in row.given else attrgetter(self.attribute)(row.source)
-        return _plain(value)
+    def of(self, rows: list[_Row]) -> list[Any]:
+        """Return the values of rows in this column as JSON data."""
+        name, read = self.name, attrgetter(self.attribute)
+        return [_plain(row.given[name] if name in row.given else read(row.source)) for row in rows]
 
     @property
     def shape(self) -> str:
@@ -103,7 +102,7 @@ def write_store(design: Design, path: Path) -> None:
             ordinal = _ordinal(connection, design.version)
             for table, rows in _rows(design, ordinal).items():
                 connection.execute(f"DELETE FROM {table} WHERE version = ?", [design.version])
-                _insert(connection, table, [{"version": design.version, **row} for row in _values(table, rows)])
+                _insert(connection, table, _values(table, rows, design.version))
             connection.execute("COMMIT")
     except duckdb.Error as error:
         text = str(error).splitlines()[0]
@@ -127,9 +126,11 @@ def _columns(table: str) -> list[_Column]:
     return columns
 
 
-def _values(table: str, rows: Iterable[_Row]) -> list[dict[str, Any]]:
+def _values(table: str, rows: list[_Row], version: str) -> list[dict[str, Any]]:
     columns = _columns(table)[1:]
-    return [{column.name: column.of(row) for column in columns} for row in rows]
+    names = ["version", *(column.name for column in columns)]
+    values = zip(*(column.of(rows) for column in columns), strict=True)
+    return [dict(zip(names, (version, *row), strict=True)) for row in values]
 
 
 def _insert(connection: Any, table: str, rows: list[dict[str, Any]]) -> None:
@@ -147,6 +148,8 @@ def _insert(connection: Any, table: str, rows: list[dict[str, Any]]) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
+        if value.isascii() and "\x00" not in value:
+            return value
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\x00", "�")
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
