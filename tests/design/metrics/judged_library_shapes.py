@@ -338,3 +338,42 @@ async def ask(question: str, sql: str):
     },
     frozenset({"answering.generate_answer"}),
 )
+
+LIBRARY_SHAPES["a prompt in a file of prompty, with a head of settings"] = Shape(
+    {
+        "app.prompty": f"""\
+---
+name: answers of a shop
+model:
+  api: chat
+inputs:
+  context:
+    type: string
+---
+system:
+{RULES_OF_SHOP.replace("{context}", "{{context}}").replace("{question}", "{{question}}")}
+""",
+        "app.py": """\
+import chromadb
+import prompty
+import prompty.azure
+from fastapi import FastAPI
+from prompty.tracer import trace
+
+app = FastAPI()
+pages = chromadb.Client().get_collection("pages")
+
+
+def search(question):
+    return pages.query(query_texts=[question], n_results=3)["documents"][0]
+
+
+@app.post("/ask")
+@trace
+def ask(question: str):
+    context = "\\n".join(search(question))
+    return prompty.execute("app.prompty", inputs={"context": context, "question": question})
+""",
+    },
+    frozenset({"app.ask"}),
+)

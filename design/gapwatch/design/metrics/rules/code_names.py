@@ -29,7 +29,7 @@ _FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "en
 _READS_MODULES = frozenset({"reload", "getattr", "setattr", "hasattr", "print", "isinstance", "str", "repr", "id"})
 #: Folders of what a developer runs to measure or to try.
 OF_DEVELOPERS = re.compile(
-    r"(^|/)(eval|evals|evaluations?|benchmark\w*|tests?_\w+|\w+_tests?|bench|experiments?|simulat\w+|profiling|demos?(_\w+)?)(/|$)",
+    r"(^|/)(eval|evals|evaluations?|evaluators?|benchmark\w*|tests?_\w+|\w+_tests?|bench|experiments?|simulat\w+|profiling|demos?(_\w+)?)(/|$)",
     re.I,
 )
 #: The file itself, as a value.
