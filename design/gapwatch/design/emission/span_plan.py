@@ -8,10 +8,11 @@ from gapwatch.design.agents.agent_loop import LoopExit
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.tiers import arm_tiers
+from gapwatch.design.emission.attempt_ends import breaks, given_up
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
-from gapwatch.design.patterns.code_walk import leaves, names_in, tags_in, target_names
+from gapwatch.design.patterns.code_walk import leaves
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -22,11 +23,8 @@ from gapwatch.design.source.ir import (
     handler_body,
     handlers_of,
     line_of,
-    operators_of,
-    orelse_of,
-    target_of,
 )
-from gapwatch.design.source.program import inner_bodies, statements
+from gapwatch.design.source.program import statements
 
 #: Fields that are read from the reply of a model.
 _OF_REPLY = ("model", "usage.input_tokens", "usage.output_tokens", "usage.cost_usd", "attributes.finish_reason")
@@ -60,41 +58,6 @@ def plan_spans(
         subject = Subject(material.program, material.sites, material.program.functions[number])
         component = architecture.component(point.component)
         out.append(_Planner(point, component, subject, present).plan(needed[point.component, point.name]))
-    return out
-
-
-def _breaks(body: Body) -> list[int]:
-    """Return the lines at which a loop is left by `break`; in a handler `break` gives up and is none."""
-    out: list[int] = []
-    for s in body:
-        if s[0] == "break":
-            out.append(line_of(s))
-        elif s[0] == "try":
-            out += _breaks(body_of(s)) + _breaks(orelse_of(s))
-        elif s[0] not in ("for", "while"):
-            out += [line for inner in inner_bodies(s) for line in _breaks(inner)]
-    return out
-
-
-def _given_up(loop: Stmt) -> list[int]:
-    """Return the lines in a loop at which it gives up: at its limit, or where a handler goes on no more.
-
-    A handler goes on for a further try only where a test holds: `if error.is_short and tries < 3: continue`.
-    """
-    inside = list(statements(body_of(loop)))
-    counts = {n for s in inside if s[0] == "aug" for n in target_names(target_of(s))}
-    counts |= set(target_names(target_of(loop))) if loop[0] == "for" else set()
-    out = []
-    for s in (x for x in inside if x[0] == "if"):
-        test, block = branches_of(s)[0]
-        is_over = test[0] == "q" and set(operators_of(test)) <= {">", ">=", "=="} and bool(counts & names_in(test))
-        if is_over and block and block[-1][0] in ("return", "raise") and line_of(block[-1]) != line_of(s):
-            out.append(line_of(block[-1]))
-    for handler in (h for s in body_of(loop) if s[0] == "try" for h in handlers_of(s)):
-        block = handler_body(handler)
-        goes_on = any(x[0] == "if" and tags_in(branches_of(x)[0][1], "continue") for x in block)
-        if goes_on and block[-1][0] in ("return", "raise"):
-            out.append(line_of(block[-1]))
     return out
 
 
@@ -246,12 +209,12 @@ class _Planner:
 
     def _retry_outcome(self) -> str:
         for hit, s in self._attempts():
-            for line in _given_up(s):
+            for line in given_up(s):
                 self._mark(hit.symbol, line, "set", "retry_outcome", "exhausted")
             after, body = self._line_after(hit, end_of(s)), body_of(s)
             if not after:
                 continue
-            ends = _breaks(body)
+            ends = breaks(body)
             lines = [line_of(inner) for inner in statements(body)]
             # `while tries < 3 and not done`, and `if done: break` on one line.
             if (s[0] == "while" and s[2][0] in ("b", "!")) or any(lines.count(line) > 1 for line in ends):
@@ -340,6 +303,9 @@ class _Planner:
                 if loop.returns_at_limit and not loop.says_limit:
                     return "the library gives an answer at its limit and does not say so in it"
                 self.made.start |= {"agent_exit": None, "agent_end": loop.default}
+                if loop.kind == "loop":
+                    self.made.start["agent_began"] = 0
+                    self._mark(loop.symbol, loop.step, "set", "agent_began", 1)
                 if loop.is_told_by:
                     self.made.start["agent_limit"] = "\n".join(loop.is_told_by)
             elif loop.kind == "graph" and any(e.symbol == self.point.symbol for e in mine):

@@ -15,8 +15,14 @@ from gapwatch.design.emission.interpreter.model_replies import (
     member,
     parsed_body,
     reply_text,
+    worst_reason,
 )
-from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, MOST_OF_PROMPT, text_of_value
+from gapwatch.design.emission.interpreter.plain_values import (
+    MOST_CHARACTERS,
+    MOST_OF_PROMPT,
+    stored_fields,
+    text_of_value,
+)
 from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall, calls_with
 
 #: Whether a client's call is under way, in OpenTelemetry's context: of nested clients the outermost counts.
@@ -58,6 +64,7 @@ class ClientCall(RunningCall):
         """
         self.leave()
         call, notes = self.call, self.call.notes
+        call.batch.running -= self.kind == "llm"
         call.is_failing = isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)
         if self.kind == "retrieval":
             if (count := count_results(result)) is not None and "retrieved_count" in notes:
@@ -80,6 +87,10 @@ class ClientCall(RunningCall):
                 notes[name] = notes.get(name, 0) + value
             else:
                 notes[name] = value
+        if self.kind != "chunk":
+            text = call.batch.ended(found.get("finish_reason"), text)
+            if call.batch.reasons:
+                notes["finish_reason"] = worst_reason(call.batch.reasons)
         if text is not None:
             call.reply = text
             for around in calls_with("model_reply", call):
@@ -102,6 +113,7 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
     if kind == "chunk" and call.source != id(source):
         call.source, call.reply = id(source), None
     if kind == "llm":
+        call.batch.begin()
         _note_prompt(values, call)
     made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
     contexts.attach(made.context)
@@ -117,10 +129,10 @@ def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:
     """
     further = values.get("kwargs")
     given = {**further, **values} if isinstance(further, dict) else values
-    asked = {name: given[name] for name in _ASKED if given.get(name)}
+    asked = {name: given[name] for name in _ASKED if _is_given(given.get(name))}
     if not asked:
         return  # A stream, whose call came before.
-    if call.question is None and call.notes.get("asked"):
+    if call.is_model or call.notes.get("asked"):
         call.question = text_of_value(next(iter(asked.values())))
     told: str | None = None
     for around in calls_with("model_prompt", call):
@@ -131,3 +143,10 @@ def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:
         around.notes["model_prompt"] = told
         if "model_reply" in around.notes:
             around.notes["model_reply"] = None
+
+
+def _is_given(value: Any) -> bool:
+    """Return whether a value is what a model is asked; a mark of what is left out has no content."""
+    if type(value) in (str, list, tuple, dict):
+        return bool(value)
+    return any(not name.startswith("_") for name in stored_fields(value))

@@ -213,8 +213,11 @@ class CodeEvents:
             frame = source.gi_frame
         if frame is None:
             return False
-        target = self._targets.setdefault(id(frame.f_code), WatchedCode(frame.f_code, "sent", is_stream=True))
-        self._watch(target)
+        code = frame.f_code  # It may have a span of its own, which begins with its first piece.
+        target = self._targets.get(id(code)) or (self._find(code) if code.co_name in self._listed.names else None)
+        if target is None:
+            target = self._targets[id(code)] = WatchedCode(code, "sent", is_stream=True)
+            self._watch(target)
         call.leave()
         self._sent[id(frame)] = call
         self._streams[-id(frame)] = frame, call

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+#: Reasons of replies that are whole.
+_WHOLE = frozenset(
+    ["stop", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call", "completed", "eos", "eos_token"]
+)
 #: Bytes of a body that is read a second time, here.
 _MOST_BYTES = 4_000_000
 #: Why OpenAI's API of responses left one incomplete, in the words of its API of chats.
@@ -23,10 +27,10 @@ def client_reply(value: Any) -> dict[str, Any]:
     Args:
         value: Result of a function; one that is no reply gives nothing.
     """
-    generation = _generation(value)
-    if generation is not None:  # LangChain
-        message = member(generation, "message")
-        found = client_reply(message) if message is not None else {}
+    generations = _generations(value)
+    if generations:  # LangChain
+        found = _of_batch(generations)
+        generation = generations[0]
         output = member(value, "llm_output")
         info = {
             "model": member(output, "model_name"),
@@ -34,6 +38,9 @@ def client_reply(value: Any) -> dict[str, Any]:
         }
         texts = {name: text for name, text in info.items() if isinstance(text, str)}
         return {**_tokens(member(output, "token_usage")), **texts, **found}
+    raw = member(value, "raw")  # LlamaIndex, and LangChain's `include_raw`
+    if raw is not None and (found := client_reply(raw)):
+        return found
     metadata = member(value, "response_metadata")
     usage = _first(value, ("usage", "usage_metadata")) or member(metadata, "token_usage")
     found = _tokens(usage)
@@ -61,6 +68,27 @@ def client_reply(value: Any) -> dict[str, Any]:
     if isinstance(cost, int | float) and not isinstance(cost, bool) and cost > 0:
         found["cost_usd"] = float(cost)
     return found
+
+
+def _of_batch(generations: list[Any]) -> dict[str, Any]:
+    """Return what the messages of generations say: the sum of tokens, and the worst reason."""
+    found: dict[str, Any] = {}
+    reasons = []
+    for generation in generations:
+        message = member(generation, "message")
+        one = client_reply(message) if message is not None else {}
+        for name, value in one.items():
+            found[name] = found[name] + value if name in found and name.endswith("_tokens") else value
+        reason = one.get("finish_reason") or member(member(generation, "generation_info"), "finish_reason")
+        reasons += [reason] if isinstance(reason, str) else []
+    if len(reasons) > 1:
+        found["finish_reason"] = worst_reason(reasons)
+    return found
+
+
+def worst_reason(reasons: Sequence[str]) -> str:
+    """Return the first reason that is none of a whole reply, else the last one."""
+    return next((reason for reason in reasons if reason not in _WHOLE), reasons[-1])
 
 
 def chunk_reply(value: Any) -> dict[str, Any]:
@@ -93,11 +121,13 @@ def reply_text(value: Any) -> str | None:
     Args:
         value: Result of a client; None is returned for one that is no reply.
     """
-    generation = _generation(value)
-    if generation is not None:
-        message = member(generation, "message")
-        said = reply_text(message) if message is not None else None
-        return said if said is not None else _said(message) or _text(member(generation, "text"))
+    generations = _generations(value)
+    if generations:
+        texts = [text for generation in generations if (text := _generated(generation))]
+        return "\n\n".join(texts) if texts else _generated(generations[0])
+    raw = member(value, "raw")
+    if raw is not None and client_reply(raw):
+        return _said(member(value, "message")) or _text(member(value, "text")) or reply_text(raw)
     choices = member(value, "choices")
     if isinstance(choices, list):
         message = _first(choices[0], ("message", "delta")) if choices else None
@@ -120,6 +150,7 @@ def reply_text(value: Any) -> str | None:
 def _said(message: Any) -> str | None:
     """Return the text of a message, or its calls of tools."""
     content = member(message, "content")
+    content = member(message, "blocks") if content is None else content  # LlamaIndex
     texts = [content] if isinstance(content, str) else []
     calls = list(member(message, "tool_calls") or ())
     extra = member(message, "additional_kwargs")  # LangChain before its core
@@ -159,13 +190,18 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _generation(value: Any) -> Any:
-    """Return the first generation of a result of LangChain; None for other values."""
+def _generations(value: Any) -> list[Any]:
+    """Return the first generation for each prompt of a result of LangChain; none of other values."""
     generations = member(value, "generations")
-    if not isinstance(generations, list) or not generations:
-        return None
-    first = generations[0]
-    return first[0] if isinstance(first, list) and first else first
+    if not isinstance(generations, list):
+        return []
+    return [g[0] if isinstance(g, list) else g for g in generations if not isinstance(g, list) or g]
+
+
+def _generated(generation: Any) -> str | None:
+    message = member(generation, "message")
+    said = reply_text(message) if message is not None else None
+    return said if said is not None else _said(message) or _text(member(generation, "text"))
 
 
 def _tokens(usage: Any) -> dict[str, Any]:

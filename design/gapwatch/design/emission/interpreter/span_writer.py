@@ -150,6 +150,7 @@ class SpanWriter:
             if self._has_content:
                 span.set_attribute("input.value", text_of_value(arguments))
         call = WatchedCall(before, before, plan, span, is_owner, dict(plan["start"]))
+        call.is_silent = not any(_says_something(value) for value in arguments.values())
         call.context = contexts.set_value(CALL, call, trace.set_span_in_context(span, before))
         contexts.attach(call.context)
         return call
@@ -186,9 +187,11 @@ class SpanWriter:
                 span.set_attribute(_REPLY.get(name, name), value)
         if not call.is_owner:
             return
-        if self._has_content and call.question is not None:
+        if self._has_content and call.question is not None and call.is_silent:
             span.set_attribute("input.value", call.question)
-        if self._has_content and error is None:
+        # A stream that was left, by its reader or by a task that was cancelled, has said something all the same.
+        is_left = is_stream and call.pieces.first is not None and not isinstance(error, Exception)
+        if self._has_content and (error is None or is_left):
             span.set_attribute("output.value", _output(call, result, is_stream))
         if isinstance(error, Exception):
             span.record_exception(error)
@@ -203,14 +206,21 @@ def _goes_on(error: Exception) -> bool:
     return any(c.__name__ == "GraphBubbleUp" and c.__module__ == "langgraph.errors" for c in type(error).__mro__)
 
 
+def _says_something(argument: Any) -> bool:
+    """Return whether an argument can hold what is asked; switches and numbers do not."""
+    if argument is None or isinstance(argument, bool | int | float):
+        return False
+    return not (type(argument) in (str, list, tuple, dict) and not argument)
+
+
 def _output(call: WatchedCall, result: Any, is_stream: bool) -> str:
     """Return the text that a call gave: its chunks, its reply of a model, or its result.
 
     The output of a model's call is what the model said, where the function gives no text itself: it may hand the reply
     on in an object of its own, or in a state of a graph.
     """
-    if is_stream and (call.chunks or call.reply is None):
-        return "".join(call.chunks)
+    if is_stream and (call.pieces.has_text() or call.reply is None or not call.is_model):
+        return call.pieces.text()
     if type(result) is str:
         return result[:MOST_CHARACTERS]
     text = call.reply if call.is_model else None

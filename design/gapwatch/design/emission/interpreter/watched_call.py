@@ -11,7 +11,8 @@ from typing import Any
 from opentelemetry import context as contexts
 from opentelemetry.context import Context
 
-from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
+from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
+from gapwatch.design.emission.interpreter.plain_values import text_of_value
 
 #: The innermost watched call, in OpenTelemetry's context.
 CALL = contexts.create_key("gapwatch-call")
@@ -44,6 +45,33 @@ class RunningCall:
 
 
 @dataclass(slots=True)
+class ClientBatch:
+    """Calls of clients that run at the same time; calls one after the other are batches of one.
+
+    Attributes:
+        running: Number of calls under way.
+        reasons: Why the replies ended.
+        texts: Their texts.
+    """
+
+    running: int = 0
+    reasons: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Begin a call; where no other is under way, a new batch."""
+        if self.running <= 0:
+            self.running, self.reasons, self.texts = 0, [], []
+        self.running += 1
+
+    def ended(self, reason: str | None, text: str | None) -> str | None:
+        """Add a reply; return the text of all of the batch, None without any."""
+        self.reasons += [reason] if reason else []
+        self.texts += [text] if text else []
+        return "\n\n".join(self.texts) if len(self.texts) > 1 else text
+
+
+@dataclass(slots=True)
 class WatchedCall(RunningCall):
     """A call of a planned function.
 
@@ -53,16 +81,16 @@ class WatchedCall(RunningCall):
         is_owner: Whether the span ends with it.
         notes: Fields of the span.
         started: Seconds of the monotonic clock.
-        chunks: Texts that a generator gave.
-        characters: Their number of characters.
-        first_chunk: Seconds until the first chunk; None for none.
-        last: Nanoseconds since the epoch at the last of them; None for none.
+        pieces: What a generator gave.
+        last: Nanoseconds since the epoch at its last piece; None for none.
         wrapped: Function whose attempts it is around; None where it is around one call.
         failed, repeats: Attempts that failed, and those that a library announced to repeat.
         is_failing: Whether the last attempt, or the last call of a client, failed.
         reply: Text of the last reply of a model; None without one.
         source: Id of the stream that gives that reply; 0 for a whole one.
-        question: What a client was first asked, for a page, which has no arguments; None without one.
+        question: What a client was last asked, which is what `reply` answers; None without one.
+        is_silent: Whether no argument says what is asked: it is in the object of the method, or in a page.
+        batch: The calls of clients that run at the same time.
     """
 
     plan: dict[str, Any]
@@ -70,9 +98,7 @@ class WatchedCall(RunningCall):
     is_owner: bool
     notes: dict[str, Any]
     started: float = field(default_factory=time.monotonic)
-    chunks: list[str] = field(default_factory=list)
-    characters: int = 0
-    first_chunk: float | None = None
+    pieces: GivenPieces = field(default_factory=GivenPieces)
     last: int | None = None
     wrapped: CodeType | None = None
     failed: int = 0
@@ -81,17 +107,13 @@ class WatchedCall(RunningCall):
     reply: str | None = None
     source: int = 0
     question: str | None = None
+    is_silent: bool = False
+    batch: ClientBatch = field(default_factory=ClientBatch)
 
     def chunk(self, value: Any) -> None:
         """Note what a generator gives."""
         self.last = time.time_ns()
-        if self.first_chunk is None:
-            self.first_chunk = time.monotonic() - self.started
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "replace")
-        if type(value) is str and self.characters < MOST_CHARACTERS:
-            self.chunks.append(value)
-            self.characters += len(value)
+        self.pieces.add(value, time.monotonic() - self.started)
 
     @property
     def is_model(self) -> bool:
@@ -114,11 +136,7 @@ class WatchedCall(RunningCall):
             is_stream: Whether it gave its result in chunks.
         """
         notes = self.notes
-        end, told_by = notes.pop("agent_end", None), notes.pop("agent_limit", "")
-        if end is not None and notes["agent_exit"] is None:
-            how = "error" if isinstance(error, Exception) else end
-            said = text_of_value(result) if error is None and told_by else type(error).__name__
-            notes["agent_exit"] = "limit" if any(text in said for text in told_by.split("\n") if text) else how
+        self._settle_agent(result, error, is_stream)
         if notes.get("request_outcome") == "answered":
             status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
             is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
@@ -142,10 +160,28 @@ class WatchedCall(RunningCall):
         if notes.get("rows_written") == "of_cursor":
             notes["rows_written"] = None
         if "stream_outcome" in notes:
-            came = "completed" if self.first_chunk is not None else "empty"
+            came = "completed" if self.pieces.first is not None else "empty"
             notes["stream_outcome"] = ("aborted" if error is not None else came) if is_stream else None
         if "first_chunk_seconds" in notes:
-            notes["first_chunk_seconds"] = self.first_chunk
+            notes["first_chunk_seconds"] = self.pieces.first_said()
+
+    def _settle_agent(self, result: Any, error: BaseException | None, is_stream: bool) -> None:
+        """Say how a run of an agent ended where no line said it: by its default, which is that of runs with a step."""
+        notes = self.notes
+        end, told_by = notes.pop("agent_end", None), notes.pop("agent_limit", "")
+        steps = notes.pop("agent_began", 1)
+        if end is None or notes["agent_exit"] is not None:
+            return
+        said = type(error).__name__
+        if error is None and told_by:
+            said = self.pieces.text() if is_stream else text_of_value(result)
+        if any(text in said for text in told_by.split("\n") if text):
+            notes["agent_exit"] = "limit"
+        elif isinstance(error, Exception):
+            notes["agent_exit"] = "error"
+        elif error is None and steps:
+            # A run that was left, or refused before its first step, ended in none of these ways.
+            notes["agent_exit"] = end
 
 
 def innermost_call() -> WatchedCall | None:

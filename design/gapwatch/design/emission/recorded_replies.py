@@ -1,0 +1,148 @@
+"""Reads the replies of models for `span_recording`, of whose text this module becomes a part in a patched program."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+TOKENS = {
+    "gen_ai.usage.input_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count"),
+    "gen_ai.usage.output_tokens": ("completion_tokens", "output_tokens", "candidates_token_count"),
+}
+MOST = 20_000  # characters of an input or an output
+SAID = "span_recording.said"
+
+
+def written(value: Any, most: int = MOST) -> str:
+    """Return a value as text: texts as they are, all else as JSON, cut to `most`."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value[:most]
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)[:most]
+    except (TypeError, ValueError):
+        return f"<{type(value).__name__}>"
+
+
+def member(value: Any, name: str) -> Any:
+    """Return an attribute; None where there is none, or where it cannot be read yet."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
+def take(notes: dict[str, Any], value: Any) -> bool:
+    """Add what a reply says to the notes; return whether it is one."""
+    found = reply_notes(value)
+    for key, said in found.items():
+        is_count = key in TOKENS and isinstance(notes.get(key), int)
+        notes[key] = notes[key] + said if is_count else said
+    if found or member(value, "choices"):
+        notes[SAID] = said_text(value)
+    return bool(found)
+
+
+def whole_reply(value: Any) -> Any:
+    """Return the reply that an HTTP response or the helper of a stream holds by now; None without one."""
+    body = member(member(value, "http_response"), "_content")  # `content` raises before it is read
+    if isinstance(body, bytes):
+        try:
+            return json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
+        except (ValueError, RecursionError):
+            return None
+    state = member(value, "_state")
+    snapshots = (member(value, "current_message_snapshot"), member(value, "current_completion_snapshot"))
+    return next((s for s in (*snapshots, member(state, "_completed_response")) if s is not None), None)
+
+
+def reply_notes(value: Any) -> dict[str, Any]:
+    """Return model, tokens and finish reason of a model's reply, as attributes; nothing of other values."""
+    raw = member(value, "raw") or (value.get("raw") if isinstance(value, dict) else None)
+    if raw is not None and (of_raw := reply_notes(raw)):  # LlamaIndex, and LangChain's `include_raw`
+        return of_raw
+    usage = member(value, "usage") or member(value, "usage_metadata") or {}
+    metadata = member(value, "response_metadata") or {}  # LangChain
+    found: dict[str, Any] = {}
+
+    def read(name: str) -> Any:
+        return usage.get(name) if isinstance(usage, dict) else member(usage, name)
+
+    for key, names in TOKENS.items():
+        count_of = next((read(name) for name in names if isinstance(read(name), int)), None)
+        if count_of is not None:
+            found[key] = count_of
+    choices, output, status = member(value, "choices"), member(value, "output"), member(value, "status")
+    reason = member(choices[0], "finish_reason") if choices else member(value, "stop_reason")
+    if isinstance(output, list) and status in ("completed", "incomplete"):  # OpenAI's responses
+        is_called = any(member(item, "type") == "function_call" for item in output)
+        reason = "length" if status == "incomplete" else "tool_calls" if is_called else "stop"
+    reason = metadata.get("finish_reason", reason) if isinstance(metadata, dict) else reason
+    model = metadata.get("model_name") if isinstance(metadata, dict) else None
+    model = model or member(value, "model")
+    if not found and not reason:
+        return {}
+    if isinstance(reason, str):
+        found["gen_ai.response.finish_reasons"] = [reason]
+    if isinstance(model, str):
+        found["gen_ai.response.model"] = model
+    hidden = member(value, "_hidden_params")
+    cost = read("cost") or (hidden.get("response_cost") if isinstance(hidden, dict) else None)
+    if isinstance(cost, int | float) and cost > 0:
+        found["gen_ai.usage.cost"] = float(cost)
+    return found
+
+
+def said_text(value: Any) -> str | None:
+    """Return the text of a model's reply, or JSON of the calls of tools that it is; None for other values."""
+    choices, output = member(value, "choices"), member(value, "output")
+    message = member(choices[0], "message") if choices else value
+    content, calls = member(message, "content"), member(message, "tool_calls")
+    if isinstance(output, list):  # OpenAI's responses
+        content = [part for item in output for part in member(item, "content") or ()]
+        calls = [item for item in output if member(item, "type") == "function_call"]
+    if isinstance(content, list):
+        calls = calls or [p for p in content if member(p, "type") == "tool_use"]
+        content = "".join(p.get("text", "") if isinstance(p, dict) else member(p, "text") or "" for p in content)
+    if not content and calls:
+        return written([called(c) for c in calls])
+    content = content or (member(choices[0], "text") if choices else None)
+    return content if isinstance(content, str) else "" if choices or calls is not None else None
+
+
+def called(call: Any) -> Any:
+    """Return name and arguments of a call of a tool."""
+    function = member(call, "function") or call
+    if isinstance(function, dict):
+        return function
+    given = member(function, "arguments") or member(function, "input")
+    return {
+        "name": member(function, "name"),
+        "arguments": given if isinstance(given, str) else member(given, "__dict__") or given,
+    }
+
+
+def texts_in(value: Any, levels: int = 6) -> Any:
+    """Yield the texts of an event, a component or a message; not those of who asks, nor arguments of tools."""
+    if isinstance(value, list | tuple):
+        for inside in value[:100] if levels else ():
+            yield from texts_in(inside, levels - 1)
+        return
+    members = value if isinstance(value, dict) else member(value, "__dict__")
+    if not isinstance(members, dict) or not levels:
+        return
+    kinds = [str(members.get(name)) for name in ("role", "type")]
+    if {"human", "user", "system"} & {*kinds} or any(
+        w in kinds[1] for w in ("function_call", "tool_use", "input_json")
+    ):
+        return
+    names = ("content", "text", "delta", "page_content", "output_text", "answer", "response", "data")
+    texts = [members[name] for name in names if isinstance(members.get(name), str) and members[name]]
+    if texts:
+        yield texts[0]
+        return
+    for name, inside in members.items():
+        if not str(name).startswith("_"):
+            yield from texts_in(inside, levels - 1)
