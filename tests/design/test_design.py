@@ -64,9 +64,11 @@ def test_few_functions_a_pattern_are_asked_for_a_span_and_metrics_name_no_other(
     )
     source = (
         "from openai import OpenAI\n\n\nclass Answerer:\n    def __init__(self):\n        self.client = OpenAI()\n\n"
-        "    def ask(self, q):\n        asked = [q + self.part_29(q)]\n"
+        "    def ask(self, q):\n        asked = [q + self.part_29(q) + self.others(q)]\n"
         "        return self.client.chat.completions.create(model='m', messages=asked)\n\n"
     )
+    others = " + ".join(f"self.part_{i}(t)" for i in range(29))
+    handlers += f"    def others(self, t):\n        return {others}\n"
     made = run_design(scan_repository(write_tree(tmp_path, {"answering.py": source + handlers})))
 
     asked = {p.name for p in made.points}

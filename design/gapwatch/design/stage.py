@@ -38,7 +38,7 @@ from gapwatch.design.metrics.model_prices import ModelPrice, named_prices
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
-from gapwatch.design.metrics.rules.collected_places import collectable, why_beside
+from gapwatch.design.metrics.rules.consequences import Consequences
 from gapwatch.design.metrics.rules.failure_paths import FailurePaths
 from gapwatch.design.metrics.selection import PortfolioSelection, select_metrics
 from gapwatch.design.metrics.shared_metrics import shared_reviews
@@ -200,8 +200,8 @@ def run_design(
             wishes.concerns,
             facts,
             failures.is_told,
-            lambda found, others: failures.untold(collectable(found, choice.code, by_component), others),
-            lambda metric: why_beside(metric, choice.code),
+            failures.untold,
+            Consequences(choice.code, by_component).kept,
         )
     else:
         selection = PortfolioSelection(choice.metrics)

@@ -128,7 +128,8 @@ class MetricDesign:
         tools: Of a judge of a trace: other components whose spans hold what it needs.
         answered: Names of its spans that the program emits already, with all that it needs.
         unanswered: Names of its other spans, with the reason.
-        is_of_model: Of a parse: whether a model wrote the text; of a fallback: whether an arm of its step asks a model.
+        is_of_model: Of a parse: whether a model wrote the text; of a fallback: whether an arm of its step asks a model;
+            of failures that are handled: whether their function reaches one.
         members: Components that share it; empty where it is about its own component alone.
         group: Id of the component that stands for the members, or "".
     """

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
-from gapwatch.design.metrics.shared_metrics import Untold, collected_metrics, collecting_family, shared_metrics
+from gapwatch.design.metrics.shared_metrics import SHARED, Untold, first_of_requests, shared_metrics
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
 
@@ -35,12 +35,22 @@ MAX_JUDGES = 6
 LEAST_WORTH = 2.0
 #: The same for a metric of failures, which one metric of the failures of many functions or a layer above can count.
 LEAST_OWN_WORTH = 4.0
-#: Families of errors that leave functions.
-_ERRORS = frozenset({"error_rate", "service_errors", "write_errors", "embedding_errors"})
+#: Families of failures of single functions.
+_OF_FAILURES = frozenset(
+    {
+        "failure_answers",
+        "swallowed_errors",
+        "retries_exhausted",
+        "error_rate",
+        "service_errors",
+        "write_errors",
+        "embedding_errors",
+    }
+)
 #: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
 ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer"})
 #: Families that follow another one of the same pipeline, by that one.
-_FOLLOWS = {"tokens_per_call": "model_cost"}
+_FOLLOWS = {"tokens_per_call": "model_cost", "cost_per_answer": "model_cost"}
 #: Beginning of the id of the fact that remembers an added metric.
 ADDED = "f-add-"
 
@@ -92,6 +102,8 @@ _HANDED_ON = ("passages_found", "retrieval_latency")
 _OF_OTHER_PARSES = 1.5
 #: Worth of a fallback between ways of which none asks a model.
 _OF_OTHER_ROUTES = 3.0
+#: What is taken off the failures of functions that reach no model: less of an answer is lost.
+_OF_NO_MODEL = -0.5
 _OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
@@ -159,7 +171,7 @@ def select_metrics(
     facts: tuple[Fact, ...],
     is_told: Told = lambda metric, others: False,
     untold: Untold = lambda metrics, others: metrics,
-    why_beside: Callable[[MetricDesign], str | None] = lambda metric: None,
+    kept: Callable[[MetricDesign], MetricDesign | str] = lambda metric: metric,
 ) -> PortfolioSelection:
     """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
 
@@ -170,12 +182,12 @@ def select_metrics(
         facts: Answers of the practitioner; they also hold what was added.
         is_told: Says whether each failure of a metric is one of other metrics.
         untold: Leaves out of metrics the places whose errors others count.
-        why_beside: Says why a metric comes in by name alone, or None.
+        kept: Gives a metric with the places that show a consequence, or why it comes in by name alone.
     """
     added = added_metrics(facts)
-    beside = {m.name: why for m in metrics if m.name not in added and (why := why_beside(m))}
-    apart = [m for m in metrics if m.name in beside]
-    metrics = [m for m in metrics if m.name not in beside]
+    shown = {m.name: m if m.name in added else kept(m) for m in metrics}
+    apart = [Shelved(m, why) for m in metrics if isinstance(why := shown[m.name], str)]
+    metrics = [m for m in shown.values() if not isinstance(m, str)]
     components = {c.id: c for c in architecture.components}
     shared = shared_metrics(metrics, architecture)
     joined = set().union(*(names for _, names in shared))
@@ -187,13 +199,11 @@ def select_metrics(
     chosen = [m for m in metrics if m.name in names]
     left = [m for m in free if m.name not in names and not _is_counted(m, chosen) and not is_told(m, chosen)]
     left = [m for m in left if not any(_counts_it(m, other) for other in free)]
-    collected = collected_metrics(left, architecture, _kind, untold, chosen)[: max(0, MAX_METRICS - len(chosen))]
-    in_other = {name: metric for metric, found in collected for name in found}
-    others = {m.name: m for m in in_other.values()}
-    chosen += others.values()
-    names |= set(others)
-    shelf = [Shelved(m, _why(m, chosen, joined, in_other, is_told)) for m in metrics if m.name not in names]
-    shelf += [Shelved(m, beside[m.name]) for m in apart]
+    further = first_of_requests(left, architecture, _kind, untold, chosen)[: max(0, MAX_METRICS - len(chosen))]
+    chosen += further
+    names |= {m.name for m in further}
+    shelf = [Shelved(m, _why(m, chosen, joined, is_told)) for m in metrics if m.name not in names]
+    shelf += apart
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )
@@ -266,8 +276,7 @@ def _chosen(
 
 def _least(metric: MetricDesign) -> float:
     """Return the least worth of a metric that has a place of its own."""
-    is_of_failures = collecting_family(_kind(metric)) is not None or _kind(metric) in _ERRORS
-    return LEAST_OWN_WORTH if is_of_failures else LEAST_WORTH
+    return LEAST_OWN_WORTH if _kind(metric) in _OF_FAILURES else LEAST_WORTH
 
 
 def _parts(metric: MetricDesign) -> set[str]:
@@ -308,8 +317,8 @@ def _of_same_prompt(metric: MetricDesign) -> float:
 
 
 def _owner(metric: MetricDesign) -> str:
-    """Return what a metric is about; one that components share is about each call by itself."""
-    return metric.name if metric.members else metric.component
+    """Return what a metric is about; one of model calls is about each call by itself."""
+    return metric.name if metric.members or metric.family in SHARED else metric.component
 
 
 def _judged(metric: MetricDesign) -> tuple[tuple[CodePlace, ...], CodePlace | str]:
@@ -343,15 +352,13 @@ def _worth(metric: MetricDesign, component: ComponentDraft, concerns: set[str], 
         worth = _OF_CACHES
     else:
         worth = next((value for end, value in _WORTH if without_number(metric.family).endswith(end)), 3.0)
+    if _kind_of_family(metric.family) in ("failure_answers", "swallowed_errors") and not metric.is_of_model:
+        worth += _OF_NO_MODEL
     worth += _OF_PRIORITY.get(component.priority, 0.0) + (component.silent_failure == "high") + bool(metric.members)
     return worth + (3 * (metric.concern in concerns) + bool(component.goal_words) if has_goal else 0)
 
 
-def _why(
-    metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], in_other: dict[str, MetricDesign], is_told: Told
-) -> str:
-    if metric.name in in_other:
-        return f"{in_other[metric.name].name} counts it"
+def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], is_told: Told) -> str:
     same = [m.name for m in chosen if _kind(m) == _kind(metric)]
     counted = next((m.name for m in chosen if _is_counted(metric, [m])), None)
     if counted is not None:

@@ -1,8 +1,7 @@
 """Joins metrics over components, with a breakdown by component.
 
-Joined are those of model calls, those of several ways to do one step, and the failures of functions that have no metric
-of their own. These are still counted, stored and alerted on, and their rows name the function; but a rise in one of
-many functions moves the rate less than in a metric of its own.
+Joined are those of model calls, and those of several ways to do one step. A rise in one of several functions moves the
+rate less than in a metric of its own; so what is not alike is never joined.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, permutations
+from itertools import permutations
 from pathlib import PurePosixPath
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
@@ -44,26 +43,10 @@ _PURPOSES = {
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
 #: Leaves out of metrics the places whose errors others count.
 Untold = Callable[[list[MetricDesign], list[MetricDesign]], list[MetricDesign]]
-#: Id of the component that stands for all whose failures are collected.
-OTHER_CALLS = "other_calls"
-#: Families that are collected in one, by the family of the metric that collects them. Errors that leave functions are
-#: not: of 99 places read in five applications 25 failed by themselves; the others never fail, or another layer tells.
-_COLLECTED = {
-    "failure_answers": ("failure_answers",),
-    "swallowed_errors": ("swallowed_errors",),
-    "retries_exhausted": ("retries_exhausted",),
-}
-#: Most places of one metric; where there are more, a failure of one of them no longer moves it.
-MAX_PLACES = 32
 #: Families of errors of requests, of which the first ones that nothing else tells have a place of their own.
 _OF_REQUESTS = ("service_errors", "write_errors")
 #: Most of these; of those read one in ten was wrong.
 MAX_REQUESTS = 2
-_PURPOSES_OF_OTHERS = {
-    "failure_answers": "other functions give answers, none that stands for a failure",
-    "swallowed_errors": "number of errors that other functions handle and go on",
-    "retries_exhausted": "retries of other functions succeed before they run out",
-}
 
 
 @dataclass
@@ -276,25 +259,17 @@ def _joined(family: str, metrics: list[MetricDesign], members: list[str], group:
     return joined
 
 
-def collecting_family(family: str) -> str | None:
-    """Return the family of the metric that collects metrics of a family, or None where there is none."""
-    return next((name for name, families in _COLLECTED.items() if family in families), None)
-
-
-def collected_metrics(
+def first_of_requests(
     left: list[MetricDesign],
     architecture: Architecture,
     kind: Callable[[MetricDesign], str],
     untold: Untold,
     others: list[MetricDesign],
-) -> list[tuple[MetricDesign, set[str]]]:
-    """Return metrics of the failures of several functions, each with the names of those that it collects.
+) -> list[MetricDesign]:
+    """Return the first errors of requests that nothing else tells, at most `MAX_REQUESTS`.
 
-    Only functions that a run of the pipeline reaches are collected: of a component from which a model is reached, or
-    that such a component calls in turn; those of the components that matter most, up to `MAX_PLACES`. What is alone in
-    its kind comes in as it is, but not a handled error, of which most are harmless; so do the first errors of requests
-    that nothing else tells. No question is asked about many functions at once, and what an answer calls acceptable is
-    left out.
+    They are of functions that a run of the pipeline reaches: of a component from which a model is reached, or that such
+    a component calls in turn.
 
     Args:
         left: Metrics that were not selected.
@@ -306,27 +281,6 @@ def collected_metrics(
     reached = architecture.reached()
     rank = {"primary": 0, "secondary": 1, "tertiary": 2}
     order = {c.id: (rank[c.priority], c.id) for c in architecture.components}
-    group = unique(OTHER_CALLS, {c.id for c in architecture.components})
     mine = [m for m in left if m.source == "catalog" and m.component in reached and m.severity != "note"]
-    out: list[tuple[MetricDesign, set[str]]] = []
-    for family, families in _COLLECTED.items():
-        found = sorted((m for m in mine if kind(m) in families), key=lambda m: (*order[m.component], m.name))
-        found = untold(found, [*others, *(metric for metric, _ in out)])
-        found = [
-            m for m, places in zip(found, accumulate(len(m.places) for m in found), strict=True) if places <= MAX_PLACES
-        ]
-        members = sorted({c for m in found for c in m.owners})
-        if len(members) > 1:
-            metric = _joined(family, found, members, group, _PURPOSES_OF_OTHERS[family])
-            metric = replace(_as_ticket(metric), questions=[], evidence=[e for m in found for e in m.evidence])
-            out.append((metric, {m.name for m in found}))
-        elif family != "swallowed_errors":
-            out += [(m, {m.name}) for m in found]
     found = sorted((m for m in mine if kind(m) in _OF_REQUESTS), key=lambda m: (*order[m.component], m.name))
-    found = untold(found, [*others, *(metric for metric, _ in out)])
-    return out + [(m, {m.name}) for m in found[:MAX_REQUESTS]]
-
-
-def _as_ticket(metric: MetricDesign) -> MetricDesign:
-    """Return a metric that wakes nobody: what matters so much has a metric of its own."""
-    return replace(metric, severity="ticket") if metric.severity == "page" else metric
+    return untold(found, others)[:MAX_REQUESTS]

@@ -102,6 +102,11 @@ def served_functions(code: ClaimedCode) -> set[str] | None:
     return live_functions(names, [*found, *ways.library()]) if models else None
 
 
+def is_of_server(dotted: str) -> bool:
+    """Return whether a call by a dotted name hands a function to a server, which runs it for a request."""
+    return dotted.partition(".")[0] in _SERVERS or _SERVES.match(dotted) is not None
+
+
 class _Ways:
     def __init__(self, code: ClaimedCode, names: CodeNames) -> None:
         self.code, self.program = code, names.program

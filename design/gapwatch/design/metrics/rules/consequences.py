@@ -1,0 +1,254 @@
+"""Says what a failure costs whom: of metrics of kinds that are often wrong only those come in that show it.
+
+A handled error, an answer that stands for a failure, an error that leaves a function, a second way, a text that is
+parsed and a stream lie in nearly every file. Worth a metric of its own are those on the way from a request to an answer
+(it asks a model, embeds or searches, or is called where that is done), where what was tried asks something outside the
+process or reads what a model wrote, and where the user or the model gets something else instead. The others stay on the
+shelf, from which they are added by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.callgraph.graph import CallEdge
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.code_view import keep_places
+from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
+from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
+from gapwatch.design.metrics.rules.parsed_texts import reads_answer
+from gapwatch.design.metrics.rules.served_code import is_of_server
+from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import (
+    Stmt,
+    body_of,
+    call_line,
+    constant_of,
+    handlers_of,
+    is_name,
+    line_of,
+    name_of,
+)
+from gapwatch.design.source.program import statements
+
+#: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
+_BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
+#: Files whose failures somebody sees: whoever types a command reads its error, and settings are read once.
+_SEEN = re.compile(r"(^|/)(cli/|(cli|config|settings)\.py$)")
+#: Fields of metrics of failures.
+_ANSWERS, _SWALLOWED, _STATUS = "attributes.answer_outcome", "attributes.swallowed_errors", "status"
+_FAILURES = frozenset({_ANSWERS, _SWALLOWED, _STATUS})
+_STREAMS = frozenset({"attributes.first_chunk_seconds", "attributes.stream_outcome"})
+#: Libraries of pages; who looks at a page sees what fails there.
+_PAGES = ("streamlit.", "gradio.")
+#: Codes of requests that ask for what is not there or not allowed; a time limit or too many requests are none.
+_FAULTS_OF_REQUESTS = frozenset(range(400, 500)) - {408, 429}
+#: Capabilities that make an answer, and those that keep what a user gave.
+_PIPELINE = frozenset({"llm_chat", "embedding", "retrieval", "rerank"})
+_MODELS = frozenset({"llm_chat"})
+_WRITES = frozenset({"db_write", "vector_write"})
+#: Names of functions that give what is shown beside an answer, or that a person uses to administer.
+_ASIDE = re.compile(
+    r"(^|_)(titles?|labels?|icons?|thumbnails?|display_names?|workspace_names?|versions?|languages?|(token|word)_counts?"
+    r"|tokens_count|estimates?|mime_types?|colou?rs?|avatars?|greetings?)$"
+)
+#: Calls of libraries that hand a function to the server.
+_OFF_PATH = "no way from a request to an answer leads through it"
+_NOTHING_OUTSIDE = "what is tried asks nothing outside the process and reads no text of a model"
+
+
+class Consequences:
+    """Queries about what the failures of metrics cost.
+
+    Args:
+        code: The analysed code.
+        points: Spans by component.
+    """
+
+    def __init__(self, code: ClaimedCode, points: Mapping[str, list[IntegrationPoint]]) -> None:
+        self.code = code
+        self.points = points
+        self.errors = ErrorPaths(code)
+        self._on_path: dict[str, bool] = {}
+
+    def kept(self, metric: MetricDesign) -> MetricDesign | str:
+        """Return a metric with the places that show a consequence, or why it comes into a portfolio by name alone."""
+        if not metric.places or metric.source != "catalog":
+            return metric
+        why: dict[CodePlace, str] = {p: found for p in metric.places if (found := self._why_not(metric, p)) is not None}
+        good = [p for p in metric.places if p not in why]
+        if not good:
+            return why[metric.places[0]]
+        kept: MetricDesign | None = metric
+        if len(good) < len(metric.places):
+            kept = keep_places(replace(metric), good, self.code, self.points.get(metric.component, ()))
+        if kept is None:
+            return why[next(iter(why))]
+        if metric.claim.get("field") in (_ANSWERS, _SWALLOWED):
+            asking = self.code.reaching(_MODELS)
+            return replace(kept, is_of_model=any(self.code.function_at(p) in asking for p in kept.places))
+        return kept
+
+    def _why_not(self, metric: MetricDesign, place: CodePlace) -> str | None:
+        field = metric.claim.get("field")
+        if _BESIDE_THE_PIPELINE.search(place.path):
+            return "of an evaluation or a client beside the pipeline"
+        if field in _FAILURES and _SEEN.search(place.path):
+            return "who types the command reads the error"
+        symbol = self.code.function_at(place)
+        subject = self.code.subject(symbol) if symbol is not None else None
+        if subject is None:
+            return None
+        if field == _ANSWERS:
+            return self._why_no_answer(subject, place)
+        if field == _SWALLOWED:
+            return self._why_swallowed(subject, place)
+        if field == _STATUS and metric.pattern == "has_try_except":
+            return None if self.is_on_path(subject.symbol) else _OFF_PATH
+        if field == "attributes.fallback_depth":
+            return self._why_no_fallback(metric, subject)
+        if field == "attributes.parsed_text":
+            return self._why_no_parse(metric, subject)
+        if field in _STREAMS:
+            return self._why_no_stream(subject)
+        if field == "output" and metric.claim.get("present") is True and metric.severity != "page":
+            return self._why_present(subject)
+        return None
+
+    def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
+        if _is_page(subject) or _is_no_failure(subject, place.line):
+            return "a person sees it, the request asks for what is not there, or a value is handed back unchanged"
+        if not self.is_on_path(subject.symbol):
+            return _OFF_PATH
+        if (why := self._why_aside(subject)) is not None:
+            return why
+        around = [
+            s for s in subject.statements if s[0] == "try" and any(h[0] <= place.line <= h[-1] for h in _lines(s))
+        ]
+        if around and not self._asks_outside(subject, max(around, key=line_of)):
+            return _NOTHING_OUTSIDE
+        return None
+
+    def _why_swallowed(self, subject: Subject, place: CodePlace) -> str | None:
+        if _is_page(subject):
+            return "a person sees the error, or what is tried asks nothing outside"
+        tried = [
+            s
+            for s in subject.statements
+            if s[0] == "try" and place.line in {line_of(s), *(h[0] for h in handlers_of(s))}
+        ]
+        calls = [c for c in subject.calls if not tried or any(in_body(s, call_line(c)) for s in tried)]
+        if any(reads_answer(self.code, subject, body_of(s)) for s in tried):
+            return None if self.is_on_path(subject.symbol) else _OFF_PATH
+        if not any(self.code.brings(subject, c, None) or self.errors.checks_outcome(subject, c) for c in calls):
+            return "a person sees the error, or what is tried asks nothing outside"
+        # What was to be kept is lost, whoever asked for it.
+        keeps = any(self.code.brings(subject, c, _WRITES) for c in calls)
+        if not keeps and not self.is_on_path(subject.symbol):
+            return _OFF_PATH
+        return self._why_aside(subject)
+
+    def _why_no_fallback(self, metric: MetricDesign, subject: Subject) -> str | None:
+        del metric
+        return None if self.is_on_path(subject.symbol) else _OFF_PATH
+
+    def _why_no_parse(self, metric: MetricDesign, subject: Subject) -> str | None:
+        if not metric.is_of_model:
+            return "no model wrote the text"
+        return None if self.is_on_path(subject.symbol) else _OFF_PATH
+
+    def _why_no_stream(self, subject: Subject) -> str | None:
+        if subject.symbol not in self.code.reaching(_MODELS) and self.is_on_path(subject.symbol):
+            return "the pieces of the stream are no model's"
+        return None
+
+    def _why_present(self, subject: Subject) -> str | None:
+        if subject.ir.is_generator:
+            return "it sends events or pieces, of which there is always one"
+        return self._why_aside(subject)
+
+    def _why_aside(self, subject: Subject) -> str | None:
+        name = subject.ir.name
+        is_beside = is_beside_the_answer(name) and subject.symbol not in self.code.reaching(_MODELS)
+        return f"{name} gives what stands beside the answer" if is_beside or _ASIDE.search(name) else None
+
+    def _asks_outside(self, subject: Subject, s: Stmt) -> bool:
+        """Return whether what a `try` protects asks something outside the process, or reads a text of a model."""
+        if reads_answer(self.code, subject, body_of(s)):
+            return True
+        hits = self.code.material.hits_of(subject.symbol)
+        if any(h.pattern in ("parses_json", "runs_code") and in_body(s, h.line) for h in hits):
+            return True
+        calls = [c for c in subject.calls if in_body(s, call_line(c))]
+        if any(self.errors.may_leave(subject, c) or self.errors.checks_outcome(subject, c) for c in calls):
+            return True
+        # What a model or a service gave may lack what is read of it.
+        brought = self.code.names_brought(subject, None)
+        return any(names_in(e) & brought for x in statements(body_of(s)) for e in own_expressions(x))
+
+    # -- the way from a request to an answer ---------------------------------------------------------------------
+
+    def is_on_path(self, symbol: str) -> bool:
+        """Return whether a function asks a model, embeds or searches, or is called where that is done.
+
+        What a library calls is taken for such a function where its component is one.
+        """
+        if symbol not in self._on_path:
+            self._on_path[symbol] = self._leads_to_answer(symbol)
+        return self._on_path[symbol]
+
+    def _leads_to_answer(self, symbol: str) -> bool:
+        asking = self.code.reaching(_PIPELINE)
+        seen, frontier = {symbol}, [symbol]
+        while frontier:
+            one = frontier.pop()
+            if one in asking:
+                return True
+            above = {e.src for e in self.code.material.sites.callers.get(one, ()) if self._is_call(e)}
+            outer = one.rpartition(".")[0]
+            if (inside := self.code.subject(outer)) is not None and inside.ir.kind != "module":
+                above.add(outer)
+            frontier += above - seen
+            seen |= above
+        return False
+
+    def _is_call(self, edge: CallEdge) -> bool:
+        """Return whether an edge is a call of production code, and no function that is handed to a server."""
+        if edge.src in self._tests:
+            return False
+        if edge.kind not in ("callback", "decorated"):
+            return True
+        subject = self.code.subject(edge.src)
+        lines = {line for _, line in edge.sites}
+        calls = [c for c in subject.calls if call_line(c) in lines] if subject is not None else []
+        return not any(is_of_server(name) for c in calls for name in subject.sites.named_at(edge.src, c))  # type: ignore[union-attr]
+
+    @functools.cached_property
+    def _tests(self) -> set[str]:
+        return {s.id for s in self.code.material.graph.symbols if s.tags}
+
+
+def _lines(s: Stmt) -> Iterable[tuple[int, int]]:
+    return [(first, last) for first, *_, last in handlers_of(s)]
+
+
+def _is_page(subject: Subject) -> bool:
+    return any(
+        name.startswith(_PAGES) for call in subject.calls for name in subject.sites.named_at(subject.symbol, call)
+    )
+
+
+def _is_no_failure(subject: Subject, line: int) -> bool:
+    """Return whether the answer at a line tells a fault of the request, or is an argument as it came."""
+    given = [e for s in subject.statements if line_of(s) == line for e in own_expressions(s)]
+    if any(e[0] == "k" and constant_of(e) in _FAULTS_OF_REQUESTS for one in given for e in walk(one)):
+        return True
+    names = {p.name for p in subject.ir.params}
+    return any(is_name(e) and name_of(e) in names for e in given)

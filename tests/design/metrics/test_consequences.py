@@ -1,0 +1,174 @@
+"""Metrics of kinds that are often wrong come into a portfolio only where the code shows what their failure costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import Design, run_design
+from tests.design.source_tree import write_tree
+
+_CLIENT = "from openai import OpenAI\n\nclient = OpenAI()\n"
+_ASK = """
+def ask(question):
+    texts = [{calls}]
+    return client.chat.completions.create(
+        model="m", messages=[{{"role": "user", "content": f"Answer {{question}} from {{texts}} alone."}}]
+    ).choices[0].message.content
+"""
+_FETCH = """
+import httpx
+
+def {name}(address):
+    try:
+        return httpx.get(address).raise_for_status().text
+    except httpx.HTTPError as error:
+        return f"Error: {{error}}"
+"""
+_SERVER = """
+from fastapi import FastAPI
+from asking import ask
+{imports}
+
+app = FastAPI()
+
+@app.post("/ask")
+def answer(question: str):
+    return {{"answer": ask(question)}}
+"""
+
+
+def _made(root: Path, files: dict[str, str]) -> Design:
+    return run_design(scan_repository(write_tree(root, files)))
+
+
+def _paths(made: Design, family: str) -> set[str]:
+    return {p.path for m in made.metrics if m.family.endswith(family) for p in m.places}
+
+
+def _whys(made: Design, family: str) -> dict[str, str]:
+    return {s.metric.places[0].path: s.why for s in made.selection.shelf if s.metric.family.endswith(family)}
+
+
+def test_an_answer_that_stands_for_a_failure_counts_on_the_way_to_an_answer_alone(tmp_path: Path) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "pages.py": _FETCH.format(name="fetch_page"),
+            "plans.py": _FETCH.format(name="fetch_plan"),
+            "asking.py": "from pages import fetch_page\n" + _CLIENT + _ASK.format(calls="fetch_page(question)"),
+            "server.py": _SERVER.format(imports="from plans import fetch_plan")
+            + "\n@app.delete('/plan')\ndef drop_plan(address: str):\n    return {'plan': fetch_plan(address)}\n",
+        },
+    )
+
+    assert _paths(made, "failure_answers") == {"pages.py"}
+    assert _whys(made, "swallowed_errors")["plans.py"] == "no way from a request to an answer leads through it"
+
+
+@pytest.mark.parametrize(("name", "comes_in"), [("fetch_page", True), ("page_title", False), ("count_tokens", False)])
+def test_what_stands_beside_the_answer_stays_on_the_shelf(tmp_path: Path, name: str, comes_in: bool) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "pages.py": _FETCH.format(name=name),
+            "asking.py": f"from pages import {name}\n" + _CLIENT + _ASK.format(calls=f"{name}(question)"),
+            "server.py": _SERVER.format(imports=""),
+        },
+    )
+
+    assert (_paths(made, "failure_answers") == {"pages.py"}) is comes_in
+
+
+_IN_MEMORY = """
+def sorted_words(text):
+    try:
+        return sorted(text.split())
+    except AttributeError:
+        return []
+"""
+
+
+def test_what_asks_nothing_outside_stays_on_the_shelf(tmp_path: Path) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "words.py": _IN_MEMORY,
+            "asking.py": "from words import sorted_words\n" + _CLIENT + _ASK.format(calls="sorted_words(question)"),
+            "server.py": _SERVER.format(imports=""),
+        },
+    )
+
+    assert not _paths(made, "failure_answers") | _paths(made, "swallowed_errors")
+
+
+_WATCHED = """
+import httpx
+
+def note_{n}(address):
+    try:
+        httpx.post(address, json={{"asked": 1}}).raise_for_status()
+    except httpx.HTTPError:
+        print("not noted")
+"""
+
+
+def test_failures_of_many_functions_are_never_one_metric(tmp_path: Path) -> None:
+    files = {f"text_{n}.py": _FETCH.format(name=f"fetch_{n}") + _WATCHED.format(n=n) for n in range(9)}
+    imports = "".join(f"from text_{n} import fetch_{n}, note_{n}\n" for n in range(9))
+    calls = ", ".join(f"fetch_{n}(question), note_{n}(question)" for n in range(9))
+    files |= {"asking.py": imports + _CLIENT + _ASK.format(calls=calls), "server.py": _SERVER.format(imports="")}
+    made = _made(tmp_path, files)
+
+    mine = [m for m in made.metrics if m.family.endswith(("failure_answers", "swallowed_errors"))]
+    assert mine and all(not m.members for m in mine)
+    assert len(mine) < 9, "each further one of a kind is worth less"
+
+
+def test_evaluations_clients_and_pages_come_in_by_name_alone(tmp_path: Path) -> None:
+    folders = {0: "", 1: "eval/", 2: "my_sdk/", 3: ""}
+    files = {f"{folder}text_{n}.py": _FETCH.format(name=f"fetch_{n}") for n, folder in folders.items()}
+    files["text_3.py"] = "import streamlit\n" + files["text_3.py"].replace(
+        "    try:", "    streamlit.write(address)\n    try:"
+    )
+    files |= {"eval/__init__.py": "", "my_sdk/__init__.py": ""}
+    imports = "".join(f"from {folder.replace('/', '.')}text_{n} import fetch_{n}\n" for n, folder in folders.items())
+    files["asking.py"] = imports + _CLIENT + _ASK.format(calls=", ".join(f"fetch_{n}(question)" for n in folders))
+    files["server.py"] = _SERVER.format(imports="")
+    made = _made(tmp_path, files)
+
+    assert _paths(made, "failure_answers") == {"text_0.py"}
+    why = _whys(made, "failure_answers")
+    assert why["eval/text_1.py"] == why["my_sdk/text_2.py"] == "of an evaluation or a client beside the pipeline"
+    assert why["text_3.py"].startswith("a person sees it")
+
+
+_PARSED = """
+import json
+import httpx
+
+def feed():
+    return json.loads(httpx.get("https://feed.example").text)
+"""
+
+
+@pytest.mark.parametrize("is_of_model", [True, False])
+def test_a_text_that_is_parsed_counts_where_a_model_wrote_it(tmp_path: Path, is_of_model: bool) -> None:
+    said = "\n\ndef plan(question):\n    return json.loads(ask(question))\n"
+    made = _made(
+        tmp_path,
+        {
+            "feeds.py": _PARSED,
+            "asking.py": "import json\nfrom feeds import feed\n"
+            + _CLIENT
+            + _ASK.format(calls="feed()")
+            + (said if is_of_model else ""),
+            "server.py": _SERVER.format(imports="")
+            .replace("ask", "plan" if is_of_model else "ask")
+            .replace("planing", "asking"),
+        },
+    )
+
+    assert _paths(made, "output_parses") == ({"asking.py"} if is_of_model else set())
