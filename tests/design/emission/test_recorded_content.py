@@ -90,6 +90,9 @@ def test_all_that_is_written_shares_one_room() -> None:
     said = text_of_value([{"text": "x" * 500, "rest": list(range(9))} for _ in range(100)])
 
     assert len(said) <= MOST_CHARACTERS
+    graph = Event("graph", ["node" * 9] * 99 + [["edge" * 99] * 99])
+    assert "Why?" in text_of_value({"app": graph, "asked": [{"role": "user", "content": "Why?"}]})
+    assert list(json.loads(text_of_value({"app": Event("a"), "asked": "b"}))) == ["asked", "app"]
     assert text_of_value(["a" * MOST_CHARACTERS, "b" * 9]) != text_of_value("a" * MOST_CHARACTERS)
 
 
@@ -116,6 +119,8 @@ def test_texts_inside_of_pieces_are_what_a_generator_said() -> None:
         ([Event("delta", {"delta": "ha"}), Event("delta", {"delta": "ha"}), Event("end", {"text": "haha"})], "haha"),
         ([Event("x.function_call.delta", {"type": "function_call", "delta": "{}"}), {"text": "yes"}], "yes"),
         (["run-17", [{"type": "human", "content": "q"}, {"content": "An"}], [{"content": "Answer"}]], "Answer"),
+        ([[{"type": "ai", "content": "old"}, {"type": "human", "content": "q"}, {"role": "ai", "content": "x"}]], "x"),
+        ([[{"type": "tool", "content": "sunny"}], [{"type": "ai", "content": "It is."}]], "It is."),
         ([{"sources": [{"text": "passage"}]}, "An", "swer"], "Answer"),
         ([{"choices": [{"delta": {"content": t}}]} for t in ("x", "y")], "xy"),
         ([{"event": "message", "data": "one"}], "one"),

@@ -134,7 +134,7 @@ def texts_in(value: Any, levels: int = 6) -> Any:
     if not isinstance(members, dict) or not levels:
         return
     kinds = [str(members.get(name)) for name in ("role", "type")]
-    if {"human", "user", "system"} & {*kinds} or any(
+    if {"human", "user", "system", "tool", "function"} & {*kinds} or any(
         w in kinds[1] for w in ("function_call", "tool_use", "input_json")
     ):
         return

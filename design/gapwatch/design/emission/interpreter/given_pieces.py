@@ -10,8 +10,9 @@ from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, s
 
 #: Members of a piece that hold what is said, the surest first.
 _SAID = ("content", "text", "delta", "page_content", "output_text", "answer", "response", "data")
-#: Who speaks in messages that are no answer.
+#: Who speaks in messages that are no answer: who asks, after whom the answer comes, and tools.
 _ASKERS = frozenset(["human", "user", "system", "developer"])
+_SILENT = _ASKERS | {"tool", "function"}
 #: Kinds of pieces whose texts are arguments of tools.
 _OF_TOOLS = ("function_call", "tool_use", "input_json", "tool_call")
 #: Levels and values of one piece that are looked at.
@@ -118,14 +119,16 @@ class _Texts:
         if levels <= 0 or self._left <= 0 or value is None or isinstance(value, str | bytes | int | float):
             return
         if isinstance(value, list | tuple):
-            for member in list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value):
+            every = list(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
+            asked = (i for i, one in enumerate(every, 1) if not _ASKERS.isdisjoint(_speakers(one)))
+            for member in every[max(asked, default=0) :]:
                 yield from self.of(member, levels - 1)
             return
-        members = dict(dict.items(value)) if isinstance(value, dict) else stored_fields(value)
-        role, kind = members.get("role"), members.get("type")
+        members = _members(value)
+        kind = members.get("type")
         words = f"{type(value).__name__} {kind if type(kind) is str else ''}".lower()
         is_part = "chunk" in words or "delta" in words or levels == _MOST_LEVELS
-        if any(type(who) is str and who in _ASKERS for who in (role, kind)):
+        if not _SILENT.isdisjoint(_speakers(value)):
             return
         if type(kind) is str and any(word in kind for word in _OF_TOOLS):
             return
@@ -142,3 +145,15 @@ class _Texts:
         for name, member in members.items():
             if not (type(name) is str and name.startswith("_")):
                 yield from self.of(member, levels - 1)
+
+
+def _members(value: Any) -> dict[Any, Any]:
+    return dict(dict.items(value)) if isinstance(value, dict) else stored_fields(value)
+
+
+def _speakers(value: Any) -> set[str]:
+    """Return who speaks in a message, in the words of its role and of its class."""
+    if value is None or isinstance(value, str | bytes | int | float | list | tuple):
+        return set()
+    members = _members(value)
+    return {who for who in (members.get("role"), members.get("type")) if type(who) is str}

@@ -90,12 +90,12 @@ class _Writer:
 
     def _mapping(self, members: dict[str, Any], levels: int) -> dict[str, Any]:
         self._room -= sum(map(len, members))
-        return {
-            name: "<secret>"
-            if type(value) is str and value and _SECRETS.search(name)
-            else self.plain(value, levels - 1)
-            for name, value in members.items()
-        }
+        written: dict[str, Any] = {}
+        # A client or a graph among the arguments takes the room that the texts beside it leave.
+        for name in sorted(members, key=lambda name: _is_machinery(members[name])):
+            is_secret = type(value := members[name]) is str and value and _SECRETS.search(name)
+            written[name] = "<secret>" if is_secret else self.plain(value, levels - 1)
+        return written
 
     def _members(self, values: list[Any], levels: int) -> Any:
         if len(values) >= _VECTOR and all(type(v) in (float, int) for v in values):
@@ -112,6 +112,13 @@ def _names(kind: type) -> tuple[str, ...]:
     """Return the names of the members of a named tuple; none of other types."""
     found = inspect.getattr_static(kind, "_fields", ())
     return found if type(found) is tuple else ()
+
+
+def _is_machinery(value: Any) -> bool:
+    """Return whether a value is an object without a text of its own."""
+    if value is None or isinstance(value, str | bool | int | float | dict | list | tuple | set | frozenset | Enum):
+        return False
+    return stored_fields(value).keys().isdisjoint((*TEXTS, "messages"))
 
 
 def _is_absent(value: Any) -> bool:
