@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from opentelemetry.context import Context
 
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
+from gapwatch.design.emission.interpreter.watched_call import WatchedCall
 from tests.design.emission.watched_programs import (
     Collector,
     collector,
@@ -357,6 +359,18 @@ def test_replies_of_clients_are_read_by_their_form() -> None:
 def test_results_of_searches_are_counted() -> None:
     given = ([1, 2], {"source_nodes": []}, {"documents": [["a", "b", "c"]]}, ([1], 2), "text", {"a": 1})
     assert [count_results(r) for r in given] == [2, 0, 3, 1, None, None]
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"), [(None, "completed"), ("because", "completed"), ("", "empty"), (" \n", "empty")]
+)
+def test_a_stream_of_which_the_model_said_nothing_is_empty_whatever_its_pieces(reply: str | None, outcome: str) -> None:
+    context = Context()
+    call = WatchedCall(context, context, {"kind": "llm"}, None, True, {"stream_outcome": "of_stream"}, reply=reply)
+    call.chunk({"type": "start"})
+    call.settle(None, None, is_stream=True)
+
+    assert call.notes["stream_outcome"] == outcome
 
 
 def test_values_are_written_without_running_code_of_the_program() -> None:

@@ -25,10 +25,13 @@ if question := st.chat_input("Your question"):
     messages = [{"role": "user", "content": question}]
     reply = client.chat.completions.create(model="m", messages=messages)
     st.write(reply.choices[0].message.content)
+    st.rerun()
 """
 STREAMLIT = """\
 import sys
 asked = None
+class ScriptControlException(BaseException): __module__ = "streamlit.runtime.scriptrunner_utils.exceptions"
+def rerun(): raise ScriptControlException
 def title(text): pass
 def write(text): pass
 def chat_input(text): return asked
@@ -38,7 +41,7 @@ def run(path):
         sys.modules["streamlit"].asked = question
         try:
             exec(code, {"__name__": "__main__"})
-        except ValueError:
+        except (ValueError, ScriptControlException):
             pass
 """
 CLIENT = """\

@@ -117,10 +117,10 @@ class _Planner:
                 continue
             if name in makers:
                 reason = makers[name]()
-            elif name in (*_OF_REPLY, *OF_EXCHANGE):
+            elif name in (*_OF_REPLY, *OF_EXCHANGE) or (name == "output" and self._hits("calls_llm", "direct")):
                 if name in OF_EXCHANGE:
                     made.start[name.removeprefix("attributes.")] = None
-                made.reads_reply = made.reads_reply or name in _OF_REPLY
+                made.reads_reply = made.reads_reply or name not in OF_EXCHANGE
                 for hit in self._hits("calls_llm", "direct"):
                     self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
             elif name in _OF_RESULT:

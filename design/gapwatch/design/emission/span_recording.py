@@ -304,11 +304,15 @@ class _Open:
             notes["retrieved_count"] = len(result) if isinstance(result, list | tuple) else None
         if "rows_written" in notes:
             notes["rows_written"] = result if type(result) is int else None
-        if "stream_outcome" in notes:
-            notes["stream_outcome"] = "aborted" if error else "empty" if self.first is None else "completed"
         said = notes.pop(SAID, None)
         if said is None and reply_notes(result):
             said = said_text(result)
+        if not said and notes.get("gen_ai.response.finish_reasons") in (["tool_use"], ["tool_calls"]):
+            said = None  # A call of a tool may come without a text.
+        if "stream_outcome" in notes:
+            notes["stream_outcome"] = (
+                "aborted" if error else "empty" if self.first is None or said == "" else "completed"
+            )
         if said is not None:
             _tell(notes, "model_reply", said)
         notes.pop(_NOTES, None)

@@ -35,8 +35,8 @@ _PURPOSES = {
     "answer_present": "model calls return a non-empty answer",
     "finish_reason": "answers of models are not cut off or filtered",
     "model_latency": "duration of the model calls",
-    "tokens_per_call": "number of tokens of prompts and answers",
-    "model_cost": "cost of the model calls",
+    "tokens_per_call": "number of tokens of prompts and answers of a run, summed over its trace",
+    "model_cost": "cost of the model calls of a run, summed over its trace",
     "agent_exits": "runs of agents end as they should, not by a limit or an error",
 }
 #: Families whose value a caller hands on as it is.

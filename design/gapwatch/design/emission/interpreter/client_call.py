@@ -30,6 +30,8 @@ _CLIENT = contexts.create_key("gapwatch-client")
 #: Arguments of clients that hold what a model is asked, and those that hold what it is told beside it.
 _ASKED = ("messages", "prompt", "prompts", "input", "contents")
 _TOLD = ("system", "instructions", "system_instruction")
+#: Reasons by which a reply ends that calls tools; its chunks hold their arguments and may hold no text.
+_OF_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ class ClientCall(RunningCall):
             found, text = client_reply(result), reply_text(result)
             if self.parts:
                 found, text = self.parts | found, text or "".join(self.texts)
+                text = None if not text and found.get("finish_reason") in _OF_TOOLS else text
             elif text is None and "finish_reason" not in found:
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
         for name, value in found.items():

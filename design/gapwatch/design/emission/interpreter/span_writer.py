@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results, reply_text
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
 from gapwatch.design.emission.interpreter.waiting_root import RootNeeds, is_root, under_root
-from gapwatch.design.emission.interpreter.watched_call import CALL, WatchedCall
+from gapwatch.design.emission.interpreter.watched_call import CALL, WatchedCall, innermost_call
 
 #: Kind of a step to the word of OpenInference's convention.
 _KINDS = {
@@ -168,12 +168,16 @@ class SpanWriter:
         span, notes = call.span, call.notes
         if notes.pop("asked", 1) is None:
             return  # A page ran and asked no model. A span that never ends is never sent.
+        around = innermost_call()
+        if around is not None and around.reply is None:
+            # Whoever asks a model through another function is answered by it.
+            around.reply = call.reply
         if error is None and not is_stream and type(result) not in _PLAIN:
             for name, value in client_reply(result).items():
                 notes.setdefault(name, value)
         if notes.get("retrieved_count") == "of_result":
             notes["retrieved_count"] = None if error is not None else count_results(result)
-        if isinstance(error, Exception) and _goes_on(error):
+        if _goes_on(error):
             error = None
         call.settle(result, error, is_stream)
         for name, value in notes.items():
@@ -201,9 +205,13 @@ class SpanWriter:
         span.end(call.last if isinstance(error, GeneratorExit) else None)
 
 
-def _goes_on(error: Exception) -> bool:
-    """Return whether an exception is none of a failure: a graph waits for a person, or goes on elsewhere."""
-    return any(c.__name__ == "GraphBubbleUp" and c.__module__ == "langgraph.errors" for c in type(error).__mro__)
+def _goes_on(error: BaseException | None) -> bool:
+    """Return whether an exception is none of a failure: a graph waits or goes on elsewhere, or a page runs anew."""
+    return any(
+        (c.__name__ == "GraphBubbleUp" and c.__module__ == "langgraph.errors")
+        or (c.__name__ == "ScriptControlException" and c.__module__.startswith("streamlit."))
+        for c in type(error).__mro__
+    )
 
 
 def _says_something(argument: Any) -> bool:

@@ -160,7 +160,9 @@ class WatchedCall(RunningCall):
         if notes.get("rows_written") == "of_cursor":
             notes["rows_written"] = None
         if "stream_outcome" in notes:
-            came = "completed" if self.pieces.first is not None else "empty"
+            # Of a model that said nothing there may be pieces all the same: a first one, a last one.
+            has_some = self.pieces.first is not None and (self.reply is None or bool(self.reply.strip()))
+            came = "completed" if has_some else "empty"
             notes["stream_outcome"] = ("aborted" if error is not None else came) if is_stream else None
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.pieces.first_said()

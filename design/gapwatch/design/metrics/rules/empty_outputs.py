@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
+from gapwatch.design.metrics.rules.code_view import runs_tool
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     keyword,
@@ -18,6 +19,7 @@ from gapwatch.design.source.ir import (
     Expr,
     Stmt,
     body_of,
+    call_line,
     caught_by,
     constant_of,
     handler_body,
@@ -35,7 +37,7 @@ from gapwatch.design.source.ir import (
     text_parts,
     value_of,
 )
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.program import last_name, statements
 
 _MODELS = frozenset({"llm_chat"})
 #: Bases outside the repository of classes whose objects always hold.
@@ -50,6 +52,8 @@ def why_never_missing(code: ClaimedCode, symbol: str) -> str | None:
     if subject is None:
         return None
     given = code.returned(subject)
+    if gives_words_of_model(code, subject):
+        return None
     if not given or subject.gives_number:
         return "returns a number, or yes or no, which are always there" if given else "returns nothing"
     brought = code.names_brought(subject, None)
@@ -71,6 +75,67 @@ def why_never_missing(code: ClaimedCode, symbol: str) -> str | None:
     if subject.ir.is_generator and all(_is_event(e) for e in _sent(subject)):
         return "sends events of what it does, of which a failure is one"
     return None
+
+
+def gives_words_of_model(code: ClaimedCode, subject: Subject) -> bool:
+    """Return whether the output of a function is what its model said: it asks one itself and gives no text of its own.
+
+    What the model said is then in an object that it makes, in a state of a graph, or in nothing that it gives back.
+    """
+    hits = code.material.hits_of(subject.symbol)
+    lines = {h.line for h in hits if h.pattern == "calls_llm" and h.kind == "direct" and not runs_tool(h)}
+    asking = [
+        c
+        for c in subject.calls
+        if call_line(c) in lines and (reached := subject.reach(c)).capability == "llm_chat"
+        if not subject.sites.catalog.gives_text_alone(reached.dotted) and ".with_raw_response." not in reached.dotted
+    ]
+    if not asking or subject.gives_number:
+        return False
+    if subject.ir.is_generator:
+        return not any(_is_event(e) for e in _sent(subject)) and all(_is_no_text(subject, e) for e in _sent(subject))
+    given = [e for s in subject.statements if s[0] == "return" and (e := value_of(s)) is not None]
+    if all(e == ("k", None) for e in given):
+        # Where it gives nothing, a way around the model has no output and is no failure.
+        return _asks_in_any_case(subject, asking)
+    takes_failures = _gives_something_else(code, subject) or any(map(_says_nothing, given))
+    return all(_is_no_text(subject, e) for e in given) and not takes_failures
+
+
+def _says_nothing(e: Expr) -> bool:
+    """Return whether a value is a pair or a list of nothing: `return None, False`, which its callers look for."""
+    return e[0] in ("t", "l") and bool(e[1]) and all(x[0] == "k" and not x[1] for x in e[1])
+
+
+def _asks_in_any_case(subject: Subject, asking: list[Expr]) -> bool:
+    """Return whether each way through a function asks its model."""
+    for s in subject.ir.body:
+        if s[0] in ("if", "for", "while", "try") and any(x[0] == "return" for x in statements((s,))):
+            return s[0] == "try" and any(c is i for c in asking for x in body_of(s) for i in calls_in((x,)))
+        if s[0] in ("assign", "expr", "return") and any(c is i for c in asking for i in calls_in((s,))):
+            return True
+    return False
+
+
+def _is_no_text(subject: Subject, e: Expr, depth: int = 0) -> bool:
+    """Return whether a value is no text: a list, a mapping, an object that is made here, nothing, or a number."""
+    inner = unwrapped(e)
+    while inner is not None and inner[0] == "w":
+        inner = unwrapped(operand_of(inner))
+    if inner is None or depth > MAX_HOPS:
+        return False
+    if inner[0] in ("d", "l", "t", "S", "lc", "sc", "dc") or (inner[0] == "k" and inner[1] in (None, True, False)):
+        return True
+    if inner[0] == "?":
+        return all(_is_no_text(subject, one, depth + 1) for one in inner[2:4])
+    if is_call(inner):
+        return last_name(inner).lstrip("_")[:1].isupper()
+    name = str(name_of(inner)) if is_name(inner) else ""
+    values = _bound_values(subject, name) if name else []
+    if not values:
+        kinds = [p.annotation for p in subject.ir.params if p.name == name and p.annotation is not None]
+        return any(is_name(kind) and name_of(kind) not in ("str", "Any", "object") for kind in kinds)
+    return all(_is_no_text(subject, value, depth + 1) for value in values)
 
 
 def _gives_object(subject: Subject) -> bool:
