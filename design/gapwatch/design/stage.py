@@ -11,6 +11,7 @@ import orjson
 
 from gapwatch.design.agents.limit_loops import find_limit_loops
 from gapwatch.design.agents.loop_search import find_loops
+from gapwatch.design.agents.tool_functions import errors_of_functions
 from gapwatch.design.analysis import FileReading, Progress, build, no_progress, readings, search
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.classify import apply_goal, classify
@@ -231,6 +232,7 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
     known = {(one.path, one.line) for one in loops} | {(h.path, h.line) for h in hits if h.pattern == "has_retry_loop"}
     further = {h for one in loops for h in one.hits()} | find_request_failures(program, sites, graph, kept, distances)
     further |= {h for h in find_limit_loops(program, sites, distances, known) if not tags.get(h.path)}
+    further |= errors_of_functions(program, sites, (*kept, *further))
     hits, kept = tuple(sorted({*hits, *further})), tuple(sorted({*kept, *further}))
     salience = file_salience(graph, kept, distances)
     return CodeReading(

@@ -137,9 +137,9 @@ class _LoopReader:
         statuses = self._statuses()
         words = {how: of_words(how) for _, how, _, _ in statuses}
         used_up = self._used_up()
-        if s[0] == "while" and test_of(s)[0] == "b":
+        if s[0] == "while" and (used_up or (test_of(s)[0] == "b" and by_end == "limit")):
             # `while steps < most and not done`: what is asked behind the loop tells its two ends apart.
-            by_end = "done" if used_up or by_end == "limit" else by_end
+            by_end = "done"
         default = by_end or "done"
         if len(words) > 1 and not {"limit", "error"}.isdisjoint(words.values()):
             exits = [
@@ -159,9 +159,11 @@ class _LoopReader:
         exits += used_up
         if default == "limit" and not any(e.is_good for e in exits):
             default = "done"  # It always makes so many steps.
+        if default != "done":
+            exits += self._before()
         body = body_of(s)
         told = {h for f in self._near() for h in tool_errors(f, f.statements)}
-        told |= {h for f in (subject, *self._near()) for h in errors_of_tools(f)}
+        told |= {h for f in (subject, *self._turn.functions) for h in errors_of_tools(f)}
         told |= {*tool_errors(subject, statements(body)), *format_errors(subject, s)}
         limit = limit or next((e.why for e in exits if e.how == "limit" or of_words(e.how) == "limit"), "")
         return AgentLoop(
@@ -207,6 +209,12 @@ class _LoopReader:
             if block and any(set(names_in(e)) <= set(asked) for e in compared):
                 return [self._exit(line_of(block[0]), "limit", text_of(test), "")]
         return []
+
+    def _before(self) -> Iterator[LoopExit]:
+        """Yield what leaves the function before the loop begins: such a run needs no step."""
+        for s in self._subject.statements:
+            if s[0] == "return" and line_of(s) < line_of(self._loop):
+                yield self._exit(line_of(s), "done", "returns before the first step", "")
 
     def _lines(self) -> Iterator[LoopExit]:
         for line in leaving_lines(body_of(self._loop)):

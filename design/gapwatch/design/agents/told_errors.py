@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gapwatch.design.agents.exit_causes import is_of_form
-from gapwatch.design.agents.turns import acts_on
+from gapwatch.design.agents.turns import runs_tool
 from gapwatch.design.patterns.code_walk import arguments_of, keyword, own_expressions, text_of, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.failure_answers import find_failure_answers
@@ -47,9 +47,11 @@ def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit
     for s in inside:
         for handler in handlers_of(s) if s[0] == "try" else ():
             body = list(statements(handler_body(handler)))
-            for x in body:
+            # What is made of an error and then told is one error.
+            is_told = any(line_of(x) in seen for x in body)
+            for x in body if not is_told else ():
                 value = value_of(x) if x[0] == "assign" else None
-                is_text = value is not None and value[0] in "fkod" and line_of(x) not in seen
+                is_text = value is not None and value[0] in "fkod"
                 if is_text and value is not None and Forms(body, handler[2] or "").of(value) == "error":
                     seen.add(line_of(x))
                     yield subject.hit(_PATTERN, line_of(x), line_of(x), "tool error", f"told: {text_of(value)}", 0.8)
@@ -58,14 +60,25 @@ def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit
 def errors_of_tools(subject: Subject) -> Iterator[PatternHit]:
     """Yield the error texts that functions return which run tools for a function: `execute_tool(call)`."""
     for call in subject.calls:
-        for edge in subject.inside(call) if acts_on(call) else ():
+        for edge in subject.inside(call) if runs_tool(call) else ():
             other = subject.other(edge.dst)
             if other is None:
                 continue
-            yield from tool_errors(other, other.statements)
-            for hit in find_failure_answers(other):
-                if hit.kind == "error text":
-                    yield replace(hit, pattern=_PATTERN, kind="tool error", evidence=f"told: {hit.evidence}"[:160])
+            given = [h for h in find_failure_answers(other) if h.kind == "error text"]
+            # What a handler makes and gives back is one error.
+            taken = [(line_of(x[0]), line_of(x[-1])) for x in _handlers_of(other) if x]
+            made = [(first, last) for first, last in taken if any(first <= h.line <= last for h in given)]
+            for hit in tool_errors(other, other.statements):
+                if not any(first <= hit.line <= last for first, last in made):
+                    yield hit
+            for hit in given:
+                yield replace(hit, pattern=_PATTERN, kind="tool error", evidence=f"told: {hit.evidence}"[:160])
+
+
+def _handlers_of(subject: Subject) -> Iterator[list[Stmt]]:
+    for s in subject.statements:
+        for handler in handlers_of(s) if s[0] == "try" else ():
+            yield list(statements(handler_body(handler)))
 
 
 def _result(e: Expr) -> Expr | None:

@@ -22,17 +22,24 @@ from gapwatch.design.source.program import last_name, statements
 _DEPTH = 4
 #: Functions that are read of one step; more belong to the libraries of a framework.
 _MOST = 80
+_RUNS_TOOL = (
+    r"^_*a?(execute|run|call|invoke|exec|perform|dispatch|handle|process|apply)_?(the_?|one_?|single_?)?"
+    r"(tool|action|function_call|command)s?(_?(calls?|use|safely|async))?$"
+)
 _TOOL_WORD = re.compile(
     r"(^|_)(tool_?calls?|tool_?uses?|function_?calls?)$"
-    r"|^(execute|run|call|invoke|exec|perform|dispatch|handle|process|apply)_?(the_?)?(tool|action|function_call|command)s?(_calls?|_safely|_async)?$"
+    rf"|{_RUNS_TOOL}"
     r"|^(tool_(input|name|args|result)s?|function_map|observations?)$|^(tools_by_name|tool_map|available_(functions|tools)|tool_registry|ToolMessage|ToolNode|exec_tool_calls)$",
     re.I,
 )
+_RUN_OF_TOOL = re.compile(_RUNS_TOOL, re.I)
 _ACTS = frozenset(
     {"step", "execute", "exec", "run", "act", "run_command", "execute_command", "communicate", "interact"}
 )
 _ACTED_ON = re.compile(
-    r"(^|_)(env|environment|sandbox|executor|interpreter|shell|terminal|browser|toolbox|toolkit|tools?)$", re.I
+    r"(^|_)(env|environment|sandbox|executor|interpreter|shell|terminal|browser|toolbox|toolkit|tools?"
+    r"|tools?_?(registry|manager|runner|router|handler|service|collection))$",
+    re.I,
 )
 
 
@@ -102,6 +109,11 @@ def acts(inside: Iterable[Stmt], calls: Iterable[Expr]) -> bool:
         for e in own_expressions(s)
         for word in (*(n.rpartition(".")[2] for n in names_in(e)), *constants_in(e))
     )
+
+
+def runs_tool(call: Expr) -> bool:
+    """Return whether a call runs one of the tools that a model calls, by its name or its receiver's."""
+    return acts_on(call) or _RUN_OF_TOOL.search(last_name(call)) is not None
 
 
 def acts_on(call: Expr) -> bool:

@@ -126,11 +126,13 @@ def choose_metrics(view: PipelineView, material: Material, wishes: Wishes, refin
 
 def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) -> list[MetricDesign]:
     metrics: list[MetricDesign] = []
-    reached = view.architecture.reached()
+    reached, ids = view.architecture.reached(), {c.id for c in view.architecture.components}
     of_traces = TraceJudges(view.architecture, view.prompts, view.points, code)
     for component in view.architecture.components:
         points, prompts = view.points_of(component.id), view.prompts[component.id]
         mine = Catalog(component, points, prompts, code.material, component.id in reached).metrics()
+        for metric in mine:
+            metric.name = _without_repeat(metric, ids)
         traced = of_traces.of(component)
         # What an agent's tools gave stands in the trace, beside what its prompt was filled with.
         grounded = {m.symbols[0] for m in traced if m.concern == "groundedness"}
@@ -142,6 +144,17 @@ def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) ->
         known = {m.name for m in metrics}
         metrics += [m for m in refiner.propose_metrics(view.architecture, metrics) if m.name not in known]
     return metrics
+
+
+def _without_repeat(metric: MetricDesign, ids: set[str]) -> str:
+    """Return the name of a metric in which no word follows itself: `sql_agent_steps` of `sql_agent`.
+
+    The shorter name of a component is not taken where another component has it.
+    """
+    start, _, last = metric.component.rpartition("_")
+    if metric.name != f"{metric.component}_{metric.family}" or metric.family.partition("_")[0] != last or start in ids:
+        return metric.name
+    return f"{start}_{metric.family}".lstrip("_")
 
 
 def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:

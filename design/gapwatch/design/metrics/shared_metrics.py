@@ -143,7 +143,9 @@ def shared_reviews(metrics: Iterable[MetricDesign], reviews: list[MetricReview])
     out: list[MetricReview] = []
     for metric in metrics:
         ends = f"_{metric.family}"
-        mine = [r for r in reviews if metric.members and r.component in metric.members and r.metric.endswith(ends)]
+        mine = [
+            r for r in reviews if metric.members and r.component in metric.members and f"_{r.metric}".endswith(ends)
+        ]
         if not mine:
             continue
         worst = min(mine, key=lambda r: _WORST.index(r.status))

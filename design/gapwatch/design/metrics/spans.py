@@ -189,6 +189,8 @@ def integration_points(
 #: Most functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; the report
 #: counts the functions that are left out.
 MAX_FUNCTIONS = 4
+#: Most tools of one component; any of them may be the one that fails.
+MAX_TOOLS = 12
 #: Most functions of one component that are asked for a span for one capability (searching, embedding, guarding).
 MAX_USES = 6
 #: Order in which patterns choose their functions, the most telling about an answer first. Later patterns prefer
@@ -242,7 +244,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph, distances: dict[str, in
             # Nothing in the program calls them; those nearest to a model give the answers that matter.
             kept.update(sorted(ranks, key=lambda s: (distances.get(s, 99), ranks[s], s))[:MAX_FUNCTIONS])
         else:
-            choose(ranks, MAX_FUNCTIONS)
+            choose(ranks, MAX_TOOLS if pattern == "tells_model_error" else MAX_FUNCTIONS)
     return kept
 
 

@@ -1,0 +1,161 @@
+"""Finds the functions that a model calls as tools, and the lines at which they give the model an error."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from gapwatch.design.patterns.call_sites import CallSites
+from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of, unwrapped, walk
+from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.source.ir import Expr, is_call, members_in, pairs_in, targets_of, value_of
+from gapwatch.design.source.program import ClassInfo, Program, last_name
+
+#: Decorators that make a tool of a function: `@tool`, `@mcp.tool()`, `@function_tool`, `@register_tool`.
+_MAKES_TOOL = re.compile(r"(^|_)tool(_plain)?$|^(kernel|ai)_function$")
+#: Classes of tools, and their methods that a model calls.
+_OF_TOOLS = re.compile(r"(Tool|SearchResults|SearchRun|QueryRun)$")
+_IS_RUN = re.compile(r"^_*a?(run|execute|call|invoke|forward)(_impl|_async|_tool)?_*$")
+#: Where functions are handed to a model as its tools: variables and arguments, calls, and arguments of calls.
+_TOOLS = re.compile(
+    r"(^|_)(tools|tool_(map|functions|registry|handlers)|tools_by_name|(available|callable)_functions|function_map)$",
+    re.I,
+)
+_TAKES_TOOLS = re.compile(
+    r"^(bind_tools|from_function|from_defaults|add_tools?|register_tools?|create_\w*agent|FunctionTool|ToolNode|Tool|StructuredTool|\w*Agent)$"
+)
+_PATTERN = "tells_model_error"
+_AS_TOOL = frozenset({"func", "fn", "function", "coroutine", "async_fn"})
+
+
+def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[PatternHit]) -> set[PatternHit]:
+    """Return what a model is told by the functions that it calls as tools: the error texts that they give back.
+
+    A tool that runs code or commands is left to the metric of what the model wrote.
+
+    Args:
+        program: All files in intermediate form.
+        sites: Targets of all call sites.
+        hits: Hits of the program.
+    """
+    given: dict[str, list[PatternHit]] = defaultdict(list)
+    running, told = set[str](), set[tuple[str, int]]()
+    for hit in hits:
+        if hit.pattern == "returns_failure" and hit.kind == "error text":
+            given[hit.symbol].append(hit)
+        elif hit.pattern == "runs_code":
+            running.add(hit.symbol)
+        elif hit.pattern == _PATTERN:
+            told.add((hit.path, hit.line))
+    if not given:
+        return set()
+    subjects = [Subject(program, sites, i) for i in program.functions if i.ir.body and not i.is_overload]
+    failing = [hit for symbol in tool_functions(subjects, given) - running for hit in given.get(symbol, ())]
+    return {
+        replace(h, pattern=_PATTERN, kind="tool error", evidence=f"told: {h.evidence}"[:160])
+        for h in failing
+        if (h.path, h.line) not in told
+    }
+
+
+def tool_functions(subjects: list[Subject], wanted: Collection[str]) -> set[str]:
+    """Return the functions that a model calls as tools, and those near them whose result such a one gives back.
+
+    Args:
+        subjects: Functions of the program.
+        wanted: Symbols of the functions near them to look for.
+    """
+    if not subjects:
+        return set()
+    program = subjects[0].program
+    top = _top_functions(subjects)
+    handed = _handed(subjects, top)
+    found: set[str] = set()
+    for subject in subjects:
+        info = subject.info
+        is_made = any(_MAKES_TOOL.search(last_name(d)) for d in info.ir.decorators)
+        is_of_class = (
+            info.owner >= 0 and _IS_RUN.search(info.ir.name) and _is_tool(program, program.classes[info.owner])
+        )
+        if is_made or is_of_class or info.symbol in handed:
+            found.add(info.symbol)
+            found |= {s for s in _handed_on(subject) if s in wanted}
+            around = {f"{f.symbol}." for d in info.ir.decorators for f in _named(last_name(d), subject, top)}
+            found |= {s for s in wanted if any(s.startswith(start) for start in around)}
+    return found
+
+
+def _is_tool(program: Program, cls: ClassInfo) -> bool:
+    """Return whether a class is one of tools: by the name of a class that it is made from."""
+    seen, todo = set[int](), [cls.number]
+    while todo:
+        number = todo.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        one = program.classes[number]
+        if number != cls.number and _OF_TOOLS.search(one.ir.name):
+            return True
+        if any(_OF_TOOLS.search(name.rpartition(".")[2]) for name in one.outside):
+            return True
+        todo += one.bases
+    return False
+
+
+def _handed_on(subject: Subject) -> Iterator[str]:
+    """Yield the functions of its own file whose result a tool gives back: `return await self._click(index)`."""
+    bound: dict[str, list[Expr]] = defaultdict(list)
+    for s in subject.statements:
+        if s[0] == "assign" and (value := unwrapped(value_of(s))) is not None and is_call(value):
+            for target in targets_of(s):
+                bound[text_of(target)].append(value)
+    for value in subject.returned:
+        calls = [e for e in walk(value) if is_call(e)]
+        calls += [call for e in walk(value) if e[0] == "n" for call in bound.get(e[1], ())]
+        for edge in (edge for call in calls for edge in subject.inside(call)):
+            other = subject.other(edge.dst)
+            if other is not None and other.info.module == subject.info.module:
+                yield edge.dst
+
+
+def _top_functions(subjects: list[Subject]) -> dict[str, list[Subject]]:
+    """Return the functions that are no methods, by their name."""
+    top: dict[str, list[Subject]] = defaultdict(list)
+    for subject in subjects:
+        if subject.info.owner < 0 and subject.ir.kind != "module":
+            top[subject.ir.name].append(subject)
+    return top
+
+
+def _named(name: str, subject: Subject, top: dict[str, list[Subject]]) -> list[Subject]:
+    """Return the functions that a name means: those of the same file, or the only one of that name."""
+    found = top.get(name, [])
+    return [s for s in found if s.info.module == subject.info.module] or (found if len(found) == 1 else [])
+
+
+def _handed(subjects: list[Subject], top: dict[str, list[Subject]]) -> set[str]:
+    """Return the functions that are handed to a model as tools: in a list, a table, or an argument."""
+    return {f.symbol for subject in subjects for name in _names_handed(subject) for f in _named(name, subject, top)}
+
+
+def _names_handed(subject: Subject) -> Iterator[str]:
+    for s in subject.statements:
+        value = value_of(s) if s[0] == "assign" else None
+        if value is not None and value[0] in "dlt" and any(_TOOLS.search(text_of(t)) for t in targets_of(s)):
+            yield from _plain_names(value)
+    for call in subject.calls:
+        if not _TAKES_TOOLS.search(last_name(call)):
+            continue
+        for name in _AS_TOOL:
+            if (given := keyword(call, name)) is not None and given[0] == "n":
+                yield given[1]
+        for given in (keyword(call, "tools"), *arguments_of(call)):
+            if given is not None and given[0] in "dlt":
+                yield from _plain_names(given)
+
+
+def _plain_names(value: Expr) -> Iterator[str]:
+    members = [v for _, v in pairs_in(value)] if value[0] == "d" else list(members_in(value))
+    yield from (e[1] for e in members if e[0] == "n")
