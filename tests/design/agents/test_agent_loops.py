@@ -233,6 +233,23 @@ class Worker:
 """
 )
 
+ASKED_BEHIND = (
+    _HEAD
+    + """
+def work(messages, tools, config):
+    rounds = 0
+    while rounds < config.max_rounds:
+        answer = ask(messages)
+        if not answer.tool_calls:
+            break
+        rounds += 1
+        messages.append(tools[0].execute(answer))
+    if rounds >= config.max_rounds:
+        messages.append("Gave up.")
+    return messages
+"""
+)
+
 #: Name: source, kind, function that holds it, how a run ends where no line says it, {(how, line)}.
 LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a range of steps": (RANGE, "loop", "work", "limit", {("done", 17)}),
@@ -254,6 +271,7 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a cycle of a graph with a tool node": (TOOL_NODE, "graph", "think", "", {("limit", 12), ("done", 19)}),
     "a cycle with a node that chooses nothing": (CHOOSES_NOTHING, "graph", "think", "", {("done", 24)}),
     "two ends of which the line behind the loop tells one": (USED_UP, "loop", "run", "done", {("limit", 18)}),
+    "a counter that is asked behind the loop": (ASKED_BEHIND, "loop", "work", "done", {("done", 15), ("limit", 19)}),
     "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "limit", {("done", 18)}),
 }
 

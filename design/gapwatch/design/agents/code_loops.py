@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words, status_of
 from gapwatch.design.agents.loop_lines import leaving_lines
-from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, tool_errors
+from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, once_each, tool_errors
 from gapwatch.design.agents.turns import LoopTurn, is_asked, turn_of
 from gapwatch.design.patterns.code_walk import calls_in, names_in, own_expressions, target_names, text_of, walk
-from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -159,12 +159,11 @@ class _LoopReader:
         exits += used_up
         if default == "limit" and not any(e.is_good for e in exits):
             default = "done"  # It always makes so many steps.
-        if default != "done":
-            exits += self._before()
         body = body_of(s)
         told = {h for f in self._near() for h in tool_errors(f, f.statements)}
         told |= {h for f in (subject, *self._turn.functions) for h in errors_of_tools(f)}
         told |= {*tool_errors(subject, statements(body)), *format_errors(subject, s)}
+        told = once_each(self._functions_of(told), told)
         limit = limit or next((e.why for e in exits if e.how == "limit" or of_words(e.how) == "limit"), "")
         return AgentLoop(
             self._path,
@@ -180,6 +179,9 @@ class _LoopReader:
             not self._takes_all(),
             limit,
         )
+
+    def _functions_of(self, hits: Iterable[PatternHit]) -> list[Subject]:
+        return [f for symbol in sorted({h.symbol for h in hits}) if (f := self._subject.other(symbol)) is not None]
 
     def _near(self) -> list[Subject]:
         """Return the functions of its steps that lie in the same file."""
@@ -209,12 +211,6 @@ class _LoopReader:
             if block and any(set(names_in(e)) <= set(asked) for e in compared):
                 return [self._exit(line_of(block[0]), "limit", text_of(test), "")]
         return []
-
-    def _before(self) -> Iterator[LoopExit]:
-        """Yield what leaves the function before the loop begins: such a run needs no step."""
-        for s in self._subject.statements:
-            if s[0] == "return" and line_of(s) < line_of(self._loop):
-                yield self._exit(line_of(s), "done", "returns before the first step", "")
 
     def _lines(self) -> Iterator[LoopExit]:
         for line in leaving_lines(body_of(self._loop)):

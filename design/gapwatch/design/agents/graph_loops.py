@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import ExitCauses
 from gapwatch.design.agents.node_graph import NodeGraph
-from gapwatch.design.agents.told_errors import errors_of_tools, tool_errors
+from gapwatch.design.agents.told_errors import errors_of_tools, once_each, tool_errors
 from gapwatch.design.agents.turns import acts, turn_of
 from gapwatch.design.patterns.code_walk import constants_in, keyword, target_names, text_of, walk
 from gapwatch.design.patterns.hit import Subject
@@ -72,6 +72,7 @@ def _loop(graph: NodeGraph, inside: set[str], subject: Subject, functions: list[
             for e in exits
         ]
     told = {h for one in functions for h in (*tool_errors(one, one.statements), *errors_of_tools(one))}
+    told = once_each((s for h in sorted({h.symbol for h in told}) if (s := subject.other(h)) is not None), told)
     limit = next((e.why for e in exits if e.how == "limit"), "")
     path = subject.program.path(subject.info)
     line, end = subject.ir.line, subject.ir.end

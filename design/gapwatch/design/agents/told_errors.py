@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gapwatch.design.agents.exit_causes import is_of_form
 from gapwatch.design.agents.turns import runs_tool
+from gapwatch.design.patterns.code_runs import find_code_runs
 from gapwatch.design.patterns.code_walk import arguments_of, keyword, own_expressions, text_of, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.failure_answers import find_failure_answers
@@ -47,11 +48,9 @@ def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit
     for s in inside:
         for handler in handlers_of(s) if s[0] == "try" else ():
             body = list(statements(handler_body(handler)))
-            # What is made of an error and then told is one error.
-            is_told = any(line_of(x) in seen for x in body)
-            for x in body if not is_told else ():
+            for x in body:
                 value = value_of(x) if x[0] == "assign" else None
-                is_text = value is not None and value[0] in "fkod"
+                is_text = value is not None and value[0] in "fkod" and line_of(x) not in seen
                 if is_text and value is not None and Forms(body, handler[2] or "").of(value) == "error":
                     seen.add(line_of(x))
                     yield subject.hit(_PATTERN, line_of(x), line_of(x), "tool error", f"told: {text_of(value)}", 0.8)
@@ -62,23 +61,26 @@ def errors_of_tools(subject: Subject) -> Iterator[PatternHit]:
     for call in subject.calls:
         for edge in subject.inside(call) if runs_tool(call) else ():
             other = subject.other(edge.dst)
-            if other is None:
-                continue
-            given = [h for h in find_failure_answers(other) if h.kind == "error text"]
-            # What a handler makes and gives back is one error.
-            taken = [(line_of(x[0]), line_of(x[-1])) for x in _handlers_of(other) if x]
-            made = [(first, last) for first, last in taken if any(first <= h.line <= last for h in given)]
-            for hit in tool_errors(other, other.statements):
-                if not any(first <= hit.line <= last for first, last in made):
-                    yield hit
-            for hit in given:
-                yield replace(hit, pattern=_PATTERN, kind="tool error", evidence=f"told: {hit.evidence}"[:160])
+            if other is None or any(True for _ in find_code_runs(other)):
+                continue  # The code that the model wrote has a metric of its own.
+            yield from tool_errors(other, other.statements)
+            for hit in find_failure_answers(other):
+                if hit.kind == "error text":
+                    yield replace(hit, pattern=_PATTERN, kind="tool error", evidence=f"told: {hit.evidence}"[:160])
 
 
-def _handlers_of(subject: Subject) -> Iterator[list[Stmt]]:
-    for s in subject.statements:
-        for handler in handlers_of(s) if s[0] == "try" else ():
-            yield list(statements(handler_body(handler)))
+def once_each(functions: Iterable[Subject], told: Iterable[PatternHit]) -> set[PatternHit]:
+    """Return what a model is told without the texts that a handler makes before it gives them back or sends them."""
+    out = set(told)
+    for subject in functions:
+        mine = [h for h in out if h.symbol == subject.symbol]
+        for s in subject.statements if mine else ():
+            for handler in handlers_of(s) if s[0] == "try" else ():
+                block = list(statements(handler_body(handler)))
+                last = max((h.line for h in mine if any(line_of(x) == h.line for x in block)), default=0)
+                made = {line_of(x) for x in block if x[0] == "assign" and line_of(x) < last}
+                out -= {h for h in mine if h.line in made}
+    return out
 
 
 def _result(e: Expr) -> Expr | None:

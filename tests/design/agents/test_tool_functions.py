@@ -1,0 +1,131 @@
+"""Functions that a model calls as tools: what they give back of their failures is one metric; others are none."""
+
+# ruff: noqa: E501 - one case a line reads as a table
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.patterns.libraries import default_catalog
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import read_code, run_design
+from tests.design.source_tree import write_tree
+
+_BODY = '    try:\n        return requests.get(query, timeout=9).text\n    except Exception as e:\n        return f"Error: {e}"\n'
+_HEAD = "import requests\nfrom langchain_core.tools import BaseTool, tool\n\n\n"
+_METHOD = _BODY.replace("    ", "        ", 1).replace("\n    ", "\n        ")
+
+TOOLS = {
+    "a decorator": _HEAD + f"@tool\ndef look(query):\n{_BODY}",
+    "a decorator of an agent": _HEAD + f"@agent.tool\nasync def look(ctx, query):\n{_BODY}",
+    "a class of a library": _HEAD + f"class Look(BaseTool):\n    def _run(self, query):\n{_METHOD}",
+    "a class of the program": _HEAD
+    + f"class Tool:\n    pass\n\n\nclass Look(Tool):\n    async def execute(self, query):\n{_METHOD}",
+    "a list that an agent gets": _HEAD + f"def look(query):\n{_BODY}\n\ntools = [look]\n",
+    "a table by name": _HEAD + f'def look(query):\n{_BODY}\n\nTOOL_MAP = {{"look": look}}\n',
+    "an argument": _HEAD + f"def look(query):\n{_BODY}\n\nlooks = StructuredTool.from_function(func=look)\n",
+    "what a tool hands on": _HEAD + f"def asks(query):\n{_BODY}\n\n@tool\ndef look(query):\n    found = asks(query)\n    return found\n",
+    "a decorator that takes its errors": _HEAD
+    + "def guarded(f):\n    def wrapper(*args):\n        try:\n            return f(*args)\n        except Exception as e:\n"
+    + '            return f"Error: {e}"\n    return wrapper\n\n\n@tool\n@guarded\ndef look(query):\n'
+    + "    return requests.get(query, timeout=9).text\n",
+}  # fmt: skip
+
+OTHERS = {
+    "a function": _HEAD + f"def look(query):\n{_BODY}",
+    "another method of a class of tools": _HEAD + f"class Look(BaseTool):\n    def refresh(self, query):\n{_METHOD}",
+    "a class of agents": _HEAD + f"class Worker(ToolAgent):\n    def run(self, query):\n{_METHOD}",
+    "a list of other things": _HEAD + f"def look(query):\n{_BODY}\n\nsteps = [look]\n",
+    "an answer that is none": _HEAD + "@tool\ndef look(query):\n    return requests.get(query, timeout=9).text\n",
+}
+
+
+def told(root: Path, source: str) -> list[tuple[str, str]]:
+    """Return (function, kind) of what a model is told of its failures."""
+    scan = scan_repository(write_tree(root, {"m.py": source}))
+    hits = read_code(scan, (), default_catalog(), lambda *_: None).hits
+    return [(h.symbol.rpartition(".")[2], h.kind) for h in hits if h.pattern == "tells_model_error"]
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_a_model_is_told_of_the_errors_of_its_tools(name: str, tmp_path: Path) -> None:
+    ((_, kind),) = told(tmp_path, TOOLS[name])
+
+    assert kind == "tool error"
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_other_functions_are_no_tools(name: str, tmp_path: Path) -> None:
+    assert told(tmp_path, OTHERS[name]) == []
+
+
+def test_a_tool_that_runs_code_is_left_to_the_metric_of_what_the_model_wrote(tmp_path: Path) -> None:
+    run = '    try:\n        return subprocess.run(command, check=True)\n    except Exception as e:\n        return f"Error: {e}"\n'
+
+    assert told(tmp_path, f"import subprocess\n\n\n@tool\ndef shell(command):\n{run}") == []
+
+
+AGENT = """
+import json
+
+import requests
+from openai import OpenAI
+
+client = OpenAI()
+
+
+class Registry:
+    async def execute(self, call):
+        if call.name not in self.tools:
+            msg = f"Error: unknown tool {call.name}"
+            return {"success": False, "error": msg}
+        try:
+            return await self._run_tool(call)
+        except Exception as e:
+            msg = f"Execution failed: {e}"
+            return {"success": False, "error": msg}
+
+    async def _run_tool(self, call):
+        return requests.get(call.arguments["url"], timeout=9).text
+
+
+class Agent:
+    def __init__(self):
+        self.tool_registry = Registry()
+
+    async def run(self, message, most=10):
+        if not message:
+            return ""
+        for _ in range(most):
+            answer = client.chat.completions.create(model="m", messages=[message]).choices[0].message
+            if not answer.tool_calls:
+                return answer.content
+            for call in answer.tool_calls:
+                message += json.dumps(await self.tool_registry.execute(call))
+
+
+async def main(message):
+    return await Agent().run(message)
+"""
+
+
+def metrics(root: Path, source: str) -> dict[str, MetricDesign]:
+    """Return the metrics of one file by name."""
+    return {m.name: m for m in run_design(scan_repository(write_tree(root, {"agent.py": source}))).metrics}
+
+
+def test_each_error_of_a_registry_of_tools_is_counted_once_where_it_is_given_back(tmp_path: Path) -> None:
+    made = metrics(tmp_path, AGENT)
+
+    (errors,) = [m for m in made.values() if m.family == "tool_errors"]
+    assert [p.line for p in errors.places] == [14, 19]
+    assert not [m for m in made.values() if m.family == "failure_answers"]
+
+
+def test_a_name_repeats_no_word(tmp_path: Path) -> None:
+    made = metrics(tmp_path, AGENT)
+
+    assert {"agent_exits", "agent_steps"} <= made.keys()
