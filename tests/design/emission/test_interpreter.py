@@ -385,7 +385,7 @@ def test_values_are_written_without_running_code_of_the_program() -> None:
         def never(self) -> str:
             raise AssertionError
 
-    assert text_of_value({"a": Loud(), "b": float("nan"), 1: {2}}) == '{"a": {"name": "x"}, "b": "nan", "1": [2]}'
+    assert text_of_value({"a": Loud(), "b": float("nan"), 1: {2}}) == '{"b": "nan", "1": [2], "a": {"name": "x"}}'
     deep: list[object] = []
     deep.append(deep)
     assert text_of_value(deep).count("[") < 20
