@@ -337,6 +337,11 @@ def _type_name(frame: Frame, owner: int) -> str:
 _TASK_METHODS = frozenset({"delay", "apply_async", "s", "si", "send", "send_with_options", "apply", "remote", "submit"})
 
 
+#: Attributes through which the function behind a decorator of a library is called: of a chain, a tool or a task.
+_CALLS = frozenset({"__call__", "func", "invoke", "ainvoke", "run", "arun", "coroutine", "stream", "astream", "fn"})
+_CALLS_EACH = frozenset({"batch", "abatch", "batch_as_completed", "abatch_as_completed"})
+
+
 def _call_function_attribute(
     frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int
 ) -> Values:
@@ -344,8 +349,16 @@ def _call_function_attribute(
         for target in _targets(frame, owner):
             frame.edge(target, "framework", line)
         return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, 0)
-    if name in ("__call__", "func", "invoke", "ainvoke", "run", "arun", "coroutine"):
+    if name in _CALLS:
         return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, line)
+    if name in _CALLS_EACH and positional:
+        # A chain of LangChain that runs for each input of a list.
+        first = positional[0][1] if isinstance(positional[0], tuple) else positional[0]
+        inputs = [(False, frame.interpreter.elements_of(frame, first, 0))]
+        result = frame.interpreter.call_values(frame, frame.table.single(owner), inputs, [], line)
+        box = frame.table.value(Kind.BOX, "l", (name, frame.number, line))
+        frame.solver.put(box, None, result)
+        return frame.table.single(box)
     return EMPTY
 
 

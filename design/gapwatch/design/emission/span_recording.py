@@ -289,7 +289,7 @@ class _Open:
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":
-            status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
+            status = _status(result) if error is None else getattr(error, "status_code", 500)
             is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
             notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
         if notes.pop("loop_left", 0):
@@ -331,3 +331,10 @@ class _Open:
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
         span.end()
+
+
+def _status(result: Any) -> int:
+    """Return the status of a response, also of one that is given with it: `return body, 500`."""
+    given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
+    status = getattr(result, "status_code", given)
+    return status if type(status) is int else 200

@@ -36,6 +36,8 @@ _PATTERN = "fails_request"
 _LOOKS = re.compile(r"^_*(check|test|ping|probe|verify)_|(^|_)health")
 #: Exceptions that become the status of a response.
 _STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
+#: Edges to what a function waits for.
+_WAITS = frozenset({"call", "construct", "property", "protocol", "dynamic"})
 _BROAD = frozenset({"Exception", "BaseException"})
 
 
@@ -58,13 +60,16 @@ def find_request_failures(
     for hit in hits:
         if hit.pattern in ("returns_failure", "has_try_except"):
             by_symbol[hit.symbol].append(hit)
-    serving = {s.id for s in graph.symbols if _serves(s) and not s.tags and s.id in distances}
+    decorators = {s.id: s.decorators for s in graph.symbols if _serves(s) and not s.tags and s.id in distances}
+    serving = set(decorators)
     out: set[PatternHit] = set()
+    waiting = _waiting({h.symbol for h in hits if h.pattern == "calls_llm" and h.kind == "direct"}, sites)
     numbers = sites.numbers(program)
     for symbol in serving:
         nested = [s for s in by_symbol if s == symbol or s.startswith(f"{symbol}.")]
         subject = Subject(program, sites, program.functions[numbers[symbol]])
-        out.update(h for s in nested for h in _seen(by_symbol[s], subject))
+        seen = {h for s in nested for h in _seen(by_symbol[s], subject)}
+        out.update(seen or (_raised(subject, decorators[symbol]) if symbol in waiting else ()))
         for edge in sites.callees.get(symbol, ()):
             if edge.dst in serving or edge.dst not in numbers:
                 continue
@@ -85,6 +90,32 @@ def _seen(hits: list[PatternHit], subject: Subject) -> Iterator[PatternHit]:
             yield replace(hit, pattern=_PATTERN, kind="answer")
         elif any(line_of(s) == hit.line and _raises_status(s) for s in subject.statements if s[0] == "try"):
             yield replace(hit, pattern=_PATTERN, kind="status")
+
+
+def _waiting(asking: set[str], sites: CallSites) -> set[str]:
+    """Return functions that ask a model, and those that wait for them; the background fails after the answer."""
+    found, frontier = set(asking), list(asking)
+    while frontier:
+        for edge in sites.callers.get(frontier.pop(), ()):
+            if edge.kind in _WAITS and edge.src not in found:
+                found.add(edge.src)
+                frontier.append(edge.src)
+    return found
+
+
+def _raised(subject: Subject, decorators: Iterable[str]) -> Iterator[PatternHit]:
+    """Yield the whole of a function that takes no error of its work: the framework answers for it."""
+    # What fails while a response is sent is seen by the stream alone, and who is connected may leave.
+    is_sent = any(subject.reach(call).capability == "stream" for call in subject.calls)
+    is_taken = any(_is_broad(h) for s in subject.ir.body if s[0] == "try" for h in handlers_of(s))
+    if (
+        not is_sent
+        and not is_taken
+        and not subject.ir.is_generator
+        and not any(d.endswith(".websocket") for d in decorators)
+    ):
+        line, end = subject.ir.line, subject.ir.end
+        yield subject.hit(_PATTERN, line, end, "raises", f"errors leave {subject.ir.name}", 0.9)
 
 
 def _raises_status(s: Stmt) -> bool:

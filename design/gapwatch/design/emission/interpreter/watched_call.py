@@ -138,7 +138,7 @@ class WatchedCall(RunningCall):
         notes = self.notes
         self._settle_agent(result, error, is_stream)
         if notes.get("request_outcome") == "answered":
-            status = getattr(result if error is None else error, "status_code", 200 if error is None else 500)
+            status = _status(result) if error is None else getattr(error, "status_code", 500)
             is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
             notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
         if notes.pop("loop_left", 0):
@@ -184,6 +184,13 @@ class WatchedCall(RunningCall):
         elif error is None and steps:
             # A run that was left, or refused before its first step, ended in none of these ways.
             notes["agent_exit"] = end
+
+
+def _status(result: Any) -> int:
+    """Return the status of a response, also of one that is given with it: `return body, 500`."""
+    given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
+    status = getattr(result, "status_code", given)
+    return status if type(status) is int else 200
 
 
 def innermost_call() -> WatchedCall | None:
