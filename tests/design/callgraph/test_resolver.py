@@ -67,6 +67,15 @@ FOLLOWED: dict[str, Case] = {
         ["m.one -> m.B.f", "m.wide -> m.C.f", "m.other -> m.A.f", "m.other -> m.B.f"],
         ["m.one -> m.A.f", "m.wide -> m.B.f"],
     ),
+    "a function that a decorator of a library made a chain": (
+        {
+            "m.py": "from langchain_core.runnables import chain\ndef f(x): ...\n@chain\ndef step(x): return f(x)\n"
+            "async def one(x): return await step.ainvoke(x)\nasync def each(xs): return await step.abatch(xs)\n"
+            "def other(x): return step.anything(x)\n"
+        },
+        ["m.one -> m.step", "m.each -> m.step"],
+        ["m.other -> m.step"],
+    ),
     "subclasses that a class is asked for": (
         {
             "m.py": "class A:\n    @classmethod\n    def all(cls):\n        for kind in cls.__subclasses__(): kind().f()\n"

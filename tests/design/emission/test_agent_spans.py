@@ -131,6 +131,8 @@ def serve(what):
         raise Refusal(what)
     if what == "breaks":
         raise OSError(what)
+    if what == "gives 500":
+        return "no answer", 500
     return Response(503) if what == "says 503" else "an answer"
 
 class TooManyTurns(Exception):
@@ -143,7 +145,7 @@ def work(what):
         raise OSError(what)
     return {"output": "Agent stopped due to its limit." if what == "stops" else "an answer"}
 
-for what in ("refuses", "breaks", "says 503", "answers", "exceeds", "stops"):
+for what in ("refuses", "breaks", "says 503", "gives 500", "answers", "exceeds", "stops"):
     for run in (serve, work):
         try:
             run(what)
@@ -165,9 +167,9 @@ def _check(found: Collector) -> None:
     turns = [s.attributes for s in found.named("delegate")]
     assert [t["agent_exit"] for t in turns] == ["done", "limit", "limit"]
     outcomes = [s.attributes["request_outcome"] for s in found.named("serve")]
-    assert outcomes == ["refused", "failed", "failed", "answered", "answered", "answered"]
+    assert outcomes == ["refused", "failed", "failed", "failed", "answered", "answered", "answered"]
     ends = [s.attributes["agent_exit"] for s in found.named("work")]
-    assert ends == ["done", "error", "done", "done", "limit", "limit"]
+    assert ends == ["done", "error", "done", "done", "done", "limit", "limit"]
 
 
 def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:

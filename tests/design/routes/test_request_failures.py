@@ -167,3 +167,55 @@ def test_a_stream_that_tells_of_its_failure_and_ends_in_order_is_a_failed_reques
     # Only a reader who leaves can break such a stream off.
     watched = {s for m in made.metrics if m.family == "stream_completed" for s in m.symbols}
     assert not watched
+
+
+PLAIN = """
+import asyncio
+
+from fastapi import BackgroundTasks, FastAPI, WebSocket
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+def ask(question: str):
+    return client.chat.completions.create(model="m", messages=[question]).choices[0].message.content
+
+
+def taken(question: str):
+    try:
+        return ask(question)
+    except Exception:
+        return "Sorry, that did not work."
+
+
+@app.post("/ask")
+async def plain(question: str):
+    return ask(question)
+
+
+@app.post("/later")
+async def later(question: str, tasks: BackgroundTasks):
+    tasks.add_task(ask, question)
+    return {"status": "accepted"}
+
+
+@app.websocket("/talk")
+async def talk(socket: WebSocket):
+    await socket.send_text(ask(await socket.receive_text()))
+
+
+@app.get("/rows")
+async def rows():
+    return open("rows.json").read()
+"""
+
+
+def test_a_request_whose_errors_nothing_takes_fails_by_them(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"service.py": PLAIN})))
+
+    # What runs later fails after the answer, who talks may leave, and rows need no model.
+    assert {(h.symbol, h.kind) for h in made.hits if h.pattern == "fails_request"} == {("service.plain", "raises")}
+    (failed,) = [m for m in made.metrics if m.family == "failed_requests"]
+    assert failed.symbols == ["service.plain"]
