@@ -202,6 +202,12 @@ def again():
     Completions().create([{"content": "a"}], "length")
     Completions().create([{"content": "b"}], "stop")
 
+def hands_on():
+    return {"reply": asks()}["reply"]
+
+def asks():
+    return Completions().create([{"content": "a"}])
+
 def components(n):
     for i in range(n):
         yield N(kind="card", simple=N(text=f"card {i}"))
@@ -212,6 +218,7 @@ def responds():
 list(responds().body_iterator)
 Talk("why?").ask()
 Talk("why?").tell("how?")
+hands_on()
 asyncio.run(both())
 again()
 list(components(2))
@@ -237,6 +244,8 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Collector:
         planned("Talk.tell", start={"model_prompt": None}, **model),
         planned("both", **model),
         planned("again", **model),
+        planned("hands_on"),
+        planned("asks", **model),
         planned("components"),
         planned("responds", start={"first_chunk_seconds": "of_response"}),
     ]
@@ -266,6 +275,14 @@ def test_calls_at_the_same_time_are_a_batch_and_those_one_after_the_other_are_no
     assert sorted(both.attributes["output.value"].split()) == ["A", "B"]
     assert again.attributes["gen_ai.response.finish_reasons"] == ["stop"]
     assert again.attributes["output.value"] == "B"
+
+
+@needs_events
+def test_who_hands_a_reply_on_did_not_ask(sent: Collector) -> None:
+    (hands_on,), (asks,) = sent.named("hands_on"), sent.named("asks")
+
+    assert "gen_ai.response.finish_reasons" in asks.attributes
+    assert "gen_ai.response.finish_reasons" not in hands_on.attributes
 
 
 @needs_events

@@ -23,7 +23,7 @@ from gapwatch.design.emission.interpreter.plain_values import (
     stored_fields,
     text_of_value,
 )
-from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall, calls_with
+from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall, calls_around, calls_with
 
 #: Whether a client's call is under way, in OpenTelemetry's context: of nested clients the outermost counts.
 _CLIENT = contexts.create_key("gapwatch-client")
@@ -85,6 +85,8 @@ class ClientCall(RunningCall):
                 text = None if not text and found.get("finish_reason") in _OF_TOOLS else text
             elif text is None and "finish_reason" not in found:
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
+        for around in calls_around(call):
+            around.is_answered = True
         for name, value in found.items():
             if name.endswith("_tokens") or name == "cost_usd":
                 notes[name] = notes.get(name, 0) + value

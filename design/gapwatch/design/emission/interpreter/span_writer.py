@@ -172,7 +172,8 @@ class SpanWriter:
         if around is not None and around.reply is None:
             # Whoever asks a model through another function is answered by it.
             around.reply = call.reply
-        if error is None and not is_stream and type(result) not in _PLAIN:
+        # Who hands on what a call inside it was answered has no tokens of its own.
+        if error is None and not is_stream and type(result) not in _PLAIN and (call.is_model or not call.is_answered):
             for name, value in client_reply(result).items():
                 notes.setdefault(name, value)
         if notes.get("retrieved_count") == "of_result":
@@ -193,8 +194,9 @@ class SpanWriter:
             return
         if self._has_content and call.question is not None and call.is_silent:
             span.set_attribute("input.value", call.question)
-        # A stream that was left, by its reader or by a task that was cancelled, has said something all the same.
-        is_left = is_stream and call.pieces.first is not None and not isinstance(error, Exception)
+        # Who was left by a reader, a cancelled task or a page that runs again has said something all the same.
+        has_said = call.reply is not None if call.is_model else is_stream and call.pieces.first is not None
+        is_left = has_said and not isinstance(error, Exception)
         if self._has_content and (error is None or is_left):
             span.set_attribute("output.value", _output(call, result, is_stream))
         if isinstance(error, Exception):

@@ -89,6 +89,7 @@ class WatchedCall(RunningCall):
         reply: Text of the last reply of a model; None without one.
         source: Id of the stream that gives that reply; 0 for a whole one.
         question: What a client was last asked, which is what `reply` answers; None without one.
+        is_answered: Whether a model answered in it, or in a call that it is around.
         is_silent: Whether no argument says what is asked: it is in the object of the method, or in a page.
         batch: The calls of clients that run at the same time.
     """
@@ -107,6 +108,7 @@ class WatchedCall(RunningCall):
     reply: str | None = None
     source: int = 0
     question: str | None = None
+    is_answered: bool = False
     is_silent: bool = False
     batch: ClientBatch = field(default_factory=ClientBatch)
 
@@ -207,10 +209,14 @@ def innermost_with(name: str, call: WatchedCall) -> WatchedCall | None:
     return found if isinstance(found, WatchedCall) else None
 
 
-def calls_with(name: str, call: WatchedCall) -> Iterator[WatchedCall]:
-    """Yield a call and those around it that have a field."""
+def calls_around(call: WatchedCall) -> Iterator[WatchedCall]:
+    """Yield a call and those around it, the innermost first."""
     found: object = call
     while isinstance(found, WatchedCall):
-        if name in found.notes:
-            yield found
+        yield found
         found = contexts.get_value(CALL, found.before)
+
+
+def calls_with(name: str, call: WatchedCall) -> Iterator[WatchedCall]:
+    """Yield a call and those around it that have a field."""
+    return (found for found in calls_around(call) if name in found.notes)
