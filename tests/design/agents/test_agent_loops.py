@@ -250,6 +250,37 @@ def work(messages, tools, config):
 """
 )
 
+MIXED = (
+    _HEAD
+    + """
+def work(messages, tools, most_steps):
+    steps = 0
+    while True:
+        steps += 1
+        answer = ask(messages)
+        completed = not answer.tool_calls or steps > most_steps
+        messages.append(tools[0].execute(answer))
+        if completed:
+            break
+    return messages
+"""
+)
+
+EITHER = (
+    _HEAD
+    + """
+def work(messages, tools, max_steps):
+    steps, is_done = 0, False
+    while True:
+        steps += 1
+        answer = ask(messages)
+        is_done = tools[0].execute(answer)
+        if is_done or steps >= max_steps:
+            break
+    return messages
+"""
+)
+
 #: Name: source, kind, function that holds it, how a run ends where no line says it, {(how, line)}.
 LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a range of steps": (RANGE, "loop", "work", "limit", {("done", 17)}),
@@ -272,6 +303,8 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a cycle with a node that chooses nothing": (CHOOSES_NOTHING, "graph", "think", "", {("done", 24)}),
     "two ends of which the line behind the loop tells one": (USED_UP, "loop", "run", "done", {("limit", 18)}),
     "a counter that is asked behind the loop": (ASKED_BEHIND, "loop", "work", "done", {("done", 15), ("limit", 19)}),
+    "a name that holds for more than its limit": (MIXED, "loop", "work", "done", {("done", 18)}),
+    "a line with two ends": (EITHER, "loop", "work", "done", {("done", 17), ("limit", 17)}),
     "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "limit", {("done", 18)}),
 }
 

@@ -150,6 +150,26 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
     "a limit as an argument": (RUNNER, "max_turns=7", ("limit", "error"), set()),
 }
 
+HANDED_ON = STOPS.replace(
+    '    return executor.invoke({"input": question})',
+    """    try:
+        return checked(executor.invoke({"input": question}))
+    except StepLimitError:
+        raise
+    except Exception as e:
+        return str(e)""",
+)
+
+
+def test_an_exception_of_a_limit_that_is_handed_on_says_that_a_run_ended_by_it(tmp_path: Path) -> None:
+    assert HANDED_ON != STOPS
+    (loop,) = loops(tmp_path / "limit", HANDED_ON)
+    (other,) = loops(tmp_path / "other", HANDED_ON.replace("StepLimitError", "QueryError"))
+
+    assert loop.bad == other.bad == ("limit", "error")
+    assert "StepLimitError" in loop.is_told_by
+    assert "QueryError" not in other.is_told_by
+
 
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_a_run_with_a_limit_has_its_ends(name: str, tmp_path: Path) -> None:

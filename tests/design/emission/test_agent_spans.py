@@ -172,8 +172,14 @@ def _check(found: Collector) -> None:
     assert ends == ["done", "error", "done", "done", "done", "limit", "limit"]
 
 
-def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
-    made = run_design(scan_repository(write_tree(tmp_path, {"worker.py": AGENT, "serving.py": REQUESTS})))
+#: Both ends have a name, or one of them: the other one is meant where the name is not true.
+LINES = ["exceeded or complete", 'complete or turn >= state["limit"]']
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_patched_agent_says_how_its_runs_end(line: str, tmp_path: Path) -> None:
+    source = AGENT.replace(LINES[0], line)
+    made = run_design(scan_repository(write_tree(tmp_path, {"worker.py": source, "serving.py": REQUESTS})))
     assert {loop.symbol.rpartition(".")[2] for c in made.architecture.components for loop in c.loops} == {
         "run",
         "delegate",
@@ -188,10 +194,11 @@ def test_a_patched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
     _check(found)
 
 
+@pytest.mark.parametrize("line", LINES)
 @pytest.mark.skipif(PYTHON is None, reason="no Python of 3.12 or newer on this machine")
-def test_a_watched_agent_says_how_its_runs_end(tmp_path: Path) -> None:
+def test_a_watched_agent_says_how_its_runs_end(line: str, tmp_path: Path) -> None:
     assert PYTHON is not None
-    write_tree(tmp_path / "app", {"worker.py": AGENT, "app.py": REQUESTS})
+    write_tree(tmp_path / "app", {"worker.py": AGENT.replace(LINES[0], line), "app.py": REQUESTS})
     plan = write_plan(tmp_path / "design", repository=tmp_path / "app")
     spans = json.loads(plan.read_text())
     spans["emit"].append(planned("serve", start={"request_outcome": "answered"}))

@@ -229,7 +229,10 @@ class _LoopReader:
                 causes = [(by_caught, f"except {', '.join(line.caught)}", "")]
             elif not causes:
                 causes = [(ERROR if s[0] == "raise" else "done", text_of(value) or str(s[0]), "")]
-            if len({cause for cause, _, _ in causes}) > 1 and not all(flag for _, _, flag in causes):
+            plain = [cause for cause, _, flag in causes if not flag]
+            # `if done or steps >= most`: where the name is not true, it is the other.
+            is_told = len(plain) == 1 and all(cause in ("done", "stopped") for cause, _, flag in causes if flag)
+            if len({cause for cause, _, _ in causes}) > 1 and plain and not is_told:
                 order = ("limit", "error", "no_tool_call", "stopped", "done")
                 causes = [min(causes, key=lambda c: order.index(c[0]))]
             has_several = len(causes) > 1

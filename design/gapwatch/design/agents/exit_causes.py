@@ -80,10 +80,17 @@ class ExitCauses:
     def _cause(self, part: Expr, holds: bool) -> str | None:
         e = unwrapped(part) or part
         if e[0] == "n" and e[1] in self._bound:
-            by_value = self._cause_of(unwrapped(self._bound[e[1]]) or self._bound[e[1]], holds)
-            if by_value is not None:
+            value = unwrapped(self._bound[e[1]]) or self._bound[e[1]]
+            by_value = self._cause_of(value, holds)
+            # `completed = answered or steps > most`: only its name says which of them is meant.
+            if by_value is not None and (by_value != "limit" or not self._is_mixed(value)):
                 return by_value
         return self._cause_of(e, holds)
+
+    def _is_mixed(self, value: Expr) -> bool:
+        """Return whether a value holds where a limit is reached, and where something else is so."""
+        parts = operands_of(value) if value[0] == "b" else ()
+        return any(self._cause_of(part, True) != "limit" for part in parts)
 
     def _cause_of(self, e: Expr, holds: bool) -> str | None:
         negated = not holds

@@ -56,7 +56,8 @@ def library_runs(subjects: Iterable[Subject]) -> Iterator[AgentLoop]:
 def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...], limits: RunLimits) -> AgentLoop:
     path = subject.program.path(subject.info)
     exits = tuple(sorted({*exits, *_told(subject, line)}))
-    can_raise = not any(_takes_all(s) for s in _around(subject, line))
+    around = _around(subject, line)
+    can_raise = not any(_takes_all(s) for s in around)
     return AgentLoop(
         path,
         line,
@@ -68,7 +69,7 @@ def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...], l
         exits,
         can_raise=can_raise,
         limit=limit,
-        is_told_by=(*limits.errors, *limits.texts),
+        is_told_by=(*limits.errors, *limits.texts, *_handed_on(around)),
         returns_at_limit=bool(limits.returns),
         says_limit=bool(limits.texts),
     )
@@ -168,8 +169,16 @@ def _told(subject: Subject, line: int) -> Iterator[LoopExit]:
 
 
 def _takes_all(s: Stmt) -> bool:
-    return any(
-        (not caught_names(h) or _BROAD.intersection(caught_names(h)))
-        and not any(x[0] == "raise" for x in statements(handler_body(h)))
-        for h in handlers_of(s)
-    )
+    """Return whether the handlers of a `try` let no exception through."""
+    is_broad = [not caught_names(h) or bool(_BROAD.intersection(caught_names(h))) for h in handlers_of(s)]
+    return any(is_broad) and not any(_raises(h) for h in handlers_of(s))
+
+
+def _raises(handler: Stmt) -> bool:
+    return any(x[0] == "raise" for x in statements(handler_body(handler)))
+
+
+def _handed_on(around: list[Stmt]) -> list[str]:
+    """Return the exceptions of a limit that handlers around a run hand on: `except TimeLimitError: raise`."""
+    handlers = [h for s in around for h in handlers_of(s) if _raises(h)]
+    return sorted({name for h in handlers for name in caught_names(h) if of_words(name) == "limit"})

@@ -13,6 +13,7 @@ from gapwatch.design.patterns.code_walk import (
     constants_in,
     names_in,
     own_expressions,
+    text_of,
 )
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import Body, Expr, Stmt, callee_of, is_call, is_member, owner_of
@@ -40,6 +41,9 @@ _ACTED_ON = re.compile(
     r"(^|_)(env|environment|sandbox|executor|interpreter|shell|terminal|browser|toolbox|toolkit|tools?"
     r"|tools?_?(registry|manager|runner|router|handler|service|collection))$",
     re.I,
+)
+_TOOLS_BY_NAME = re.compile(
+    r"(^|_)(tools|tools?_?(map|by_name|registry|functions|handlers)|available_functions|function_map)$", re.I
 )
 
 
@@ -119,9 +123,13 @@ def runs_tool(call: Expr) -> bool:
 def acts_on(call: Expr) -> bool:
     """Return whether a call runs what a model calls, by its name or its receiver's."""
     callee = callee_of(call)
+    if callee[0] == "s":  # `TOOLS[name](**arguments)`
+        return bool(_TOOLS_BY_NAME.search(text_of(callee[1]).rpartition(".")[2]))
     if not is_member(callee):
         return bool(_TOOL_WORD.search(last_name(call)))
     owner = owner_of(callee)
+    while owner[0] == "s":  # `tools[name].run(arguments)`
+        owner = owner[1]
     receiver = last_name(owner) if is_call(owner) else callee_text(("c", owner, (), (), 0)).rpartition(".")[2]
     return last_name(call) in _ACTS and bool(_ACTED_ON.search(receiver.strip("_")))
 

@@ -261,7 +261,7 @@ def _note(mark: SpanMark, statement: ast.stmt) -> str | None:
     if mark.action == "add":
         return f'{HELPER}.count("{mark.field}")'
     if isinstance(mark.value, tuple):
-        chosen = " else ".join(f"{_literal(value)} if {name}" for name, value in mark.value)
+        chosen = " else ".join(f"{_literal(value)} if {name or True}" for name, value in mark.value)
         return f"{HELPER}.ends({chosen} else None)"
     if mark.action == "ends":
         return f"{HELPER}.ends({_literal(mark.value)})"

@@ -17,7 +17,7 @@ class SpanMark:
             name that is true.
         field: Field of the span, without `attributes.`.
         value: The value that is set; of `reply`: last part of the name of what is called; of `choose`:
-            (local name, value) of each, the first that is true counts.
+            (local name, value) of each, the first that is true counts; one without a name is so where none is.
     """
 
     line: int

@@ -320,7 +320,7 @@ class _Planner:
                 if len(ends) == 1:
                     self._mark(symbol, line, "ends", "agent_exit", ends[0].how)
                 else:
-                    ordered = sorted(ends, key=lambda e: (not e.is_good, e.how != "limit", e.how))
+                    ordered = sorted(ends, key=lambda e: (not e.flag, not e.is_good, e.how != "limit", e.how))
                     self._mark(symbol, line, "choose", "agent_exit", tuple((e.flag, e.how) for e in ordered))
         return "" if "agent_exit" in self.made.start else "the run does not end in this function"
 

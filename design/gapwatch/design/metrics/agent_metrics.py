@@ -106,6 +106,8 @@ def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: Me
         if loop.returns_at_limit:
             texts = [text for text in loop.is_told_by if " " in text]
             because = f"limit: an answer in its place at {loop.limit}{_told_in(texts)}"
+        elif loop.default == "limit":
+            because = "; ".join(filter(None, (because, f"limit: no other end before {loop.limit}")))
         if because:
             made.evidence = [*made.evidence, f"{loop.path}:{loop.line} ends: {because}"][:8]
     return made

@@ -29,6 +29,8 @@ _OF_ALL = {
     "code_failures": "code_runs",
     "failed_items": "batches",
 }
+#: Lines of evidence of each component, where one does not say what counts: the run, and how it ends.
+_LINES = {"agent_exits": 4}
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {
@@ -238,7 +240,7 @@ def _joined(family: str, metrics: list[MetricDesign], members: list[str], group:
         family=family,
         purpose=f"{purpose}, by component",
         claim=dict(lead.claim),
-        evidence=list(dict.fromkeys(m.evidence[0] for m in metrics)),
+        evidence=list(dict.fromkeys(e for m in metrics for e in m.evidence[: _LINES.get(family, 1)])),
         symbols=sorted({symbol for m in metrics for symbol in m.symbols}),
         places=[place for m in metrics for place in m.places],
         tier="",

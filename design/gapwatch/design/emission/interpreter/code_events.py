@@ -271,7 +271,7 @@ class CodeEvents:
                 own.notes[name] = value
             elif (call := innermost_with(name, own)) is not None:
                 values, is_said = sys._getframe(1).f_locals, action == "ends"
-                call.notes[name] = value if is_said else next((v for n, v in value if values.get(n)), None)
+                call.notes[name] = value if is_said else next((v for n, v in value if not n or values.get(n)), None)
         return None
 
     def _call_of(self, target: WatchedCode) -> WatchedCall | None:
