@@ -51,6 +51,10 @@ class Node:
     score: float
 
 
+class Score(float):
+    pass
+
+
 class Pair(NamedTuple):
     first: str
     second: Kind
@@ -101,6 +105,7 @@ def test_members_of_slots_names_and_enumerations_are_written_and_secrets_are_not
     assert text_of_value({"api_key": "sk-1", "key": "k", "api_key_index": 2}) == (
         '{"api_key": "<secret>", "key": "k", "api_key_index": 2}'
     )
+    assert text_of_value([Score(0.5), Score("inf")]) == '[0.5, "inf"]'
     assert text_of_value({"v": [1.0] * 32}).count("1.0") == 32, "a short list of numbers is no vector"
 
 
@@ -180,9 +185,19 @@ def reply(messages, reason):
     message = N(content=messages[0]["content"].upper(), tool_calls=None)
     return N(model="m", choices=[N(finish_reason=reason, message=message)], usage=None)
 """
+SEARCH = """\
+from types import SimpleNamespace as N
+
+class BaseRetriever:
+    def invoke(self, input):
+        return [N(page_content="Pumps need oil.", metadata={"source": "a.pdf"})]
+
+class Passages(BaseRetriever): pass
+"""
 PROGRAM = """\
 import asyncio
 from types import SimpleNamespace as N
+from langchain_core.retrievers import Passages
 from openai.resources.chat.completions.completions import AsyncCompletions, Completions
 
 class Talk:
@@ -212,10 +227,18 @@ def components(n):
     for i in range(n):
         yield N(kind="card", simple=N(text=f"card {i}"))
 
+def chats(text):
+    return {"found": len(Passages().invoke(text))}
+
+def searches(text):
+    return Passages().invoke(text)
+
 def responds():
     return N(body_iterator=components(2))
 
 list(responds().body_iterator)
+chats("pumps")
+searches("pumps")
 Talk("why?").ask()
 Talk("why?").tell("how?")
 hands_on()
@@ -235,9 +258,8 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Collector:
     folder = tmp_path_factory.mktemp("content")
     path = "openai/resources/chat/completions"
     parts = ("openai", "openai/resources", "openai/resources/chat", path)
-    write_tree(
-        folder, {**{f"{p}/__init__.py": "" for p in parts}, f"{path}/completions.py": LIBRARY, "app.py": PROGRAM}
-    )
+    files = {f"{p}/__init__.py": "" for p in (*parts, "langchain_core")} | {"langchain_core/retrievers.py": SEARCH}
+    write_tree(folder, files | {f"{path}/completions.py": LIBRARY, "app.py": PROGRAM})
     model: dict[str, Any] = {"kind": "llm", "reads_reply": True}
     emit = [
         planned("Talk.ask", **model),
@@ -245,6 +267,8 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Collector:
         planned("both", **model),
         planned("again", **model),
         planned("hands_on"),
+        planned("chats", kind="llm"),
+        planned("searches", kind="retrieval"),
         planned("asks", **model),
         planned("components"),
         planned("responds", start={"first_chunk_seconds": "of_response"}),
@@ -275,6 +299,18 @@ def test_calls_at_the_same_time_are_a_batch_and_those_one_after_the_other_are_no
     assert sorted(both.attributes["output.value"].split()) == ["A", "B"]
     assert again.attributes["gen_ai.response.finish_reasons"] == ["stop"]
     assert again.attributes["output.value"] == "B"
+
+
+@needs_events
+def test_passages_of_a_search_inside_a_library_are_a_span_and_those_of_a_planned_search_none_more(
+    sent: Collector,
+) -> None:
+    (chats,), (searches,) = sent.named("chats"), sent.named("searches")
+    (found,) = sent.named("BaseRetriever.invoke")
+
+    assert (found.parent, found.attributes["input.value"]) == (chats.id, "pumps")
+    passages = [{"page_content": "Pumps need oil.", "metadata": {"source": "a.pdf"}}]
+    assert json.loads(found.attributes["output.value"]) == json.loads(searches.attributes["output.value"]) == passages
 
 
 @needs_events

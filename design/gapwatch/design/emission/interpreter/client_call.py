@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,12 +44,21 @@ class ClientCall(RunningCall):
         kind: llm, retrieval, body or chunk.
         parts: What the chunks of a streamed reply say.
         texts: Their texts.
+        asked: What is searched for.
+        began: Nanoseconds since the epoch.
     """
 
     call: WatchedCall
     kind: str
     parts: dict[str, Any] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
+    asked: Any = None
+    began: int = field(default_factory=time.time_ns)
+
+    @property
+    def is_hidden_search(self) -> bool:
+        """True if it is a search whose passages no span of the plan gives."""
+        return self.kind == "retrieval" and self.call.plan["kind"] not in ("retrieval", "rerank")
 
     def chunk(self, value: Any) -> None:
         """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""
@@ -121,6 +131,8 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
         call.batch.begin()
         _note_prompt(values, call)
     made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
+    if kind == "retrieval":
+        made.asked = next((value for name, value in values.items() if name != "self" and _is_given(value)), None)
     contexts.attach(made.context)
     return made
 

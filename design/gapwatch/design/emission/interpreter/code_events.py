@@ -191,6 +191,8 @@ class CodeEvents:
                     self._writer.end(call, result, error, target.is_stream)
             elif call is not None:
                 call.end(result, error)
+                if isinstance(call, ClientCall) and call.is_hidden_search:
+                    self._writer.write_search(call, code.co_qualname, result, error)
             elif (before := self._threads.pop(key, None)) is not None:
                 contexts.attach(before)
             if target.what == "last":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 from enum import Enum
 from types import MemberDescriptorType, ModuleType
@@ -57,8 +58,9 @@ class _Writer:
         self._room -= _SIGNS
         if value is None or kind in (bool, int):
             return value
-        if kind is float:
-            return value if value == value and abs(value) != float("inf") else str(value)
+        if isinstance(value, float):  # NumPy's own are floats, too.
+            number = float.__float__(value)
+            return number if math.isfinite(number) else str(number)
         if isinstance(value, str):
             text = str.__str__(value) if not isinstance(value, Enum) else str(value._value_)
             text = text[: max(self._room, 0)]
@@ -98,7 +100,7 @@ class _Writer:
         return written
 
     def _members(self, values: list[Any], levels: int) -> Any:
-        if len(values) >= _VECTOR and all(type(v) in (float, int) for v in values):
+        if len(values) >= _VECTOR and all(isinstance(v, float | int) for v in values):
             return f"<{len(values)} numbers>"
         written = []
         for value in values[:_MOST_MEMBERS]:

@@ -15,6 +15,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
+from gapwatch.design.emission.interpreter.client_call import ClientCall
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results, reply_text
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
 from gapwatch.design.emission.interpreter.waiting_root import RootNeeds, is_root, under_root
@@ -199,12 +200,35 @@ class SpanWriter:
         is_left = has_said and not isinstance(error, Exception)
         if self._has_content and (error is None or is_left):
             span.set_attribute("output.value", _output(call, result, is_stream))
-        if isinstance(error, Exception):
-            span.record_exception(error)
-            span.set_attribute("error.type", type(error).__name__)
-            span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
+        _note_error(span, error)
         # A generator that nobody takes from any more was over after its last chunk.
         span.end(call.last if isinstance(error, GeneratorExit) else None)
+
+    def write_search(self, search: ClientCall, name: str, result: Any, error: BaseException | None) -> None:
+        """Write the span of a library's search inside of a call, so that a judge of its trace reads the passages.
+
+        Args:
+            search: The search, which is over.
+            name: Qualified name of the library's function.
+            result: What it found.
+            error: What it raised; None where it returned.
+        """
+        around = trace.set_span_in_context(search.call.span)
+        span = self._tracer().start_span(name, context=around, start_time=search.began)
+        span.set_attribute("openinference.span.kind", "RETRIEVER")
+        if self._has_content:
+            span.set_attribute("input.value", text_of_value(search.asked))
+            if error is None:
+                span.set_attribute("output.value", text_of_value(result))
+        _note_error(span, error)
+        span.end()
+
+
+def _note_error(span: Any, error: BaseException | None) -> None:
+    if isinstance(error, Exception):
+        span.record_exception(error)
+        span.set_attribute("error.type", type(error).__name__)
+        span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
 
 
 def _goes_on(error: BaseException | None) -> bool:
