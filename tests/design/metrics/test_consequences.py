@@ -172,3 +172,73 @@ def test_a_text_that_is_parsed_counts_where_a_model_wrote_it(tmp_path: Path, is_
     )
 
     assert _paths(made, "output_parses") == ({"asking.py"} if is_of_model else set())
+
+
+_STORE = """
+import chromadb
+
+class {name}:
+    def __init__(self):
+        self._kept = chromadb.PersistentClient().get_or_create_collection("kept")
+
+    def search_{what}(self, question):
+        return self._kept.query(query_texts=[question], n_results=3)["documents"][0]
+"""
+
+
+@pytest.mark.parametrize(("name", "what", "counts"), [("Manuals", "pages", True), ("AgentMemory", "memories", False)])
+def test_nothing_that_is_remembered_is_the_normal_course(tmp_path: Path, name: str, what: str, counts: bool) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "store.py": _STORE.format(name=name, what=what),
+            "asking.py": f"from store import {name}\n\nkept = {name}()\n"
+            + _CLIENT
+            + _ASK.format(calls=f"kept.search_{what}(question)"),
+            "server.py": _SERVER.format(imports=""),
+        },
+    )
+
+    assert bool(_paths(made, "passages_found")) is counts
+
+
+_LAYERS = """
+import httpx
+
+def page_of(address):
+    return httpx.get(address).raise_for_status().text
+
+def text_of(address):
+    try:
+        return {tried}
+    except httpx.HTTPError:
+        return ""
+"""
+
+
+@pytest.mark.parametrize(("tried", "counts"), [("page_of(address)", False), ("httpx.get(address).text", True)])
+def test_a_failure_that_the_request_below_tells_is_counted_once(tmp_path: Path, tried: str, counts: bool) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "pages.py": _LAYERS.format(tried=tried),
+            "asking.py": "from pages import page_of, text_of\n"
+            + _CLIENT
+            + _ASK.format(calls="page_of(question), text_of(question)"),
+            "server.py": _SERVER.format(imports=""),
+        },
+    )
+
+    assert _paths(made, "service_errors") == {"pages.py"}
+    assert bool(_paths(made, "failure_answers") | _paths(made, "swallowed_errors")) is counts
+
+
+def test_a_person_is_woken_for_answers_and_not_for_a_parse(tmp_path: Path) -> None:
+    said = "\n\ndef plan(question):\n    return json.loads(ask(question))\n"
+    files = {
+        "asking.py": "import json\n" + _CLIENT + _ASK.format(calls="") + said,
+        "server.py": _SERVER.format(imports="").replace("import ask", "import plan").replace("ask(q", "plan(q"),
+    }
+    severity = {m.family: m.severity for m in _made(tmp_path, files).metrics}
+
+    assert severity["answer_present"] == "page" and severity["output_parses"] == "ticket"

@@ -154,3 +154,72 @@ def test_a_text_that_is_sent_in_pieces_is_no_stream(tmp_path: Path) -> None:
     watched = {s for m in made.metrics if m.family in ("stream_completed", "first_chunk_seconds") for s in m.symbols}
     assert not {"s.said", "s.none", "s.words"} & watched
     assert "s.plain" in watched
+
+
+_EVENTS = """
+from fastapi import FastAPI
+from langchain_openai import ChatOpenAI
+from sse_starlette import EventSourceResponse
+
+app = FastAPI()
+chain = ChatOpenAI()
+
+
+async def events(question):
+    async for event in chain.astream_events(question, version="v2"):
+        {start}if event["event"] == "on_chat_model_stream":
+            yield event["data"]["chunk"].content
+
+
+async def as_lines(stream):
+    async for piece in stream:
+        yield {{"data": piece}}
+
+
+@app.post("/ask")
+async def ask(question: str):
+    return EventSourceResponse(as_lines(events(question)))
+"""
+_START = 'if event["event"] == "on_chain_start":\n            yield event["run_id"]\n        el'
+
+
+@pytest.mark.parametrize("sends_start", [True, False])
+def test_a_piece_at_the_start_of_a_run_waits_for_no_model(tmp_path: Path, sends_start: bool) -> None:
+    source = _EVENTS.format(start=_START if sends_start else "")
+    made = run_design(scan_repository(write_tree(tmp_path, {"server.py": source})))
+
+    waits = [m for m in made.metrics if m.family.endswith("first_chunk_seconds")]
+    assert bool(waits) is not sends_start
+
+
+_COLLECTED = """
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+def pieces(question):
+    for piece in client.chat.completions.create(model="m", messages=[question], stream=True):
+        yield piece.choices[0].delta.content
+
+
+@app.post("/ask")
+def ask(question: str):
+    {answer}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        ("text = ''\n    for piece in pieces(question):\n        text += piece\n    return {'answer': text}", False),
+        ("return StreamingResponse(pieces(question))", True),
+    ],
+)
+def test_a_stream_that_is_collected_has_no_first_piece(tmp_path: Path, answer: str, counts: bool) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"server.py": _COLLECTED.format(answer=answer)})))
+
+    assert any(m.family.endswith("first_chunk_seconds") for m in made.metrics) is counts

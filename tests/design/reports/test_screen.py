@@ -30,7 +30,7 @@ def test_names_stay_whole_where_the_screen_is_a_file(tmp_path: Path, capsys: pyt
     told = _screen(tmp_path, {f"{'long_' * 20}.py": _ANSWER.format(name=name)}, capsys)
 
     row = next(line.split() for line in told.splitlines() if "output_parses" in line)
-    assert row == [f"{name}_output_parses", "page", f"{'long_' * 20}.py:6"]
+    assert row == [f"{name}_output_parses", "ticket", f"{'long_' * 20}.py:6"]
 
 
 def test_a_name_of_a_file_is_no_markup_and_no_command_of_the_terminal(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
-from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 
 
 @dataclass(frozen=True)
@@ -136,12 +136,21 @@ def set_alerts(
 MAX_PAGES_OF_COMPONENT = 2
 #: Most metrics of a portfolio that page; one fault shows in several metrics at once.
 MAX_PAGES = 3
-#: Families that page first: failures that the user notices soonest.
-_URGENT = ("answer_present", "output_parses", "passages_found", "retries_exhausted", "error_rate", "service_errors")
+#: Families that may page, the most urgent first: no answer, no attempt left, nothing found, a request that fails.
+_URGENT = ("answer_present", "failed_requests", "retries_exhausted", "passages_found")
+#: Families that do where the function itself asks a model.
+_URGENT_OF_MODELS = ("error_rate", "service_errors")
 
 
 def _urgency(metric: MetricDesign) -> int:
-    return next((i for i, family in enumerate(_URGENT) if metric.family.endswith(family)), len(_URGENT))
+    families = (*_URGENT, *_URGENT_OF_MODELS)
+    return next((i for i, f in enumerate(families) if without_number(metric.family).endswith(f)), len(families))
+
+
+def _may_page(metric: MetricDesign) -> bool:
+    """Return whether a person is woken for a metric: a single client, parse or write is a ticket."""
+    family = without_number(metric.family)
+    return family.endswith(_URGENT) or (metric.is_of_model and family.endswith(_URGENT_OF_MODELS))
 
 
 def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_goal: bool) -> str:
@@ -153,7 +162,7 @@ def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_g
         # The practitioner has said that it is worse.
         return "page"
     user_facing = component.priority == "primary"
-    wants_page = metric.severity == "page" or (is_goal and user_facing)
+    wants_page = (metric.severity == "page" and _may_page(metric)) or (is_goal and user_facing)
     if wants_page and user_facing and metric.direction_verdict == "verified" and not metric.is_cascade:
         return "page"
     return "ticket"

@@ -59,8 +59,10 @@ _ASIDE = re.compile(
     r"(^|_)(titles?|labels?|icons?|thumbnails?|display_names?|workspace_names?|versions?|languages?|(token|word)_counts?"
     r"|tokens_count|estimates?|mime_types?|colou?rs?|avatars?|greetings?)$"
 )
-#: Calls of libraries that hand a function to the server.
+#: Names of what is remembered of earlier requests.
+_MEMORY = re.compile(r"memor(y|ies)", re.I)
 _OFF_PATH = "no way from a request to an answer leads through it"
+_GROWS = "what is remembered grows with use: nothing is the normal course"
 _NOTHING_OUTSIDE = "what is tried asks nothing outside the process and reads no text of a model"
 
 
@@ -91,7 +93,7 @@ class Consequences:
             kept = keep_places(replace(metric), good, self.code, self.points.get(metric.component, ()))
         if kept is None:
             return why[next(iter(why))]
-        if metric.claim.get("field") in (_ANSWERS, _SWALLOWED):
+        if metric.claim.get("field") in _FAILURES:
             asking = self.code.reaching(_MODELS)
             return replace(kept, is_of_model=any(self.code.function_at(p) in asking for p in kept.places))
         return kept
@@ -118,6 +120,8 @@ class Consequences:
             return self._why_no_parse(metric, subject)
         if field in _STREAMS:
             return self._why_no_stream(subject)
+        if field == "attributes.retrieved_count":
+            return _GROWS if _of_memory(subject) else None
         if field == "output" and metric.claim.get("present") is True and metric.severity != "page":
             return self._why_present(subject)
         return None
@@ -127,6 +131,8 @@ class Consequences:
             return "a person sees it, the request asks for what is not there, or a value is handed back unchanged"
         if not self.is_on_path(subject.symbol):
             return _OFF_PATH
+        if _of_memory(subject) and subject.symbol not in self.code.reaching(_MODELS):
+            return _GROWS
         if (why := self._why_aside(subject)) is not None:
             return why
         around = [
@@ -237,6 +243,10 @@ class Consequences:
 
 def _lines(s: Stmt) -> Iterable[tuple[int, int]]:
     return [(first, last) for first, *_, last in handlers_of(s)]
+
+
+def _of_memory(subject: Subject) -> bool:
+    return any(_MEMORY.search(name) for name in subject.symbol.split(".")[-4:])
 
 
 def _is_page(subject: Subject) -> bool:

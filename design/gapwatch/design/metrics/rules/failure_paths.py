@@ -29,6 +29,8 @@ _OF_HANDLERS = frozenset(
 )
 #: Fields of metrics that count an error which leaves their function.
 _OF_ERRORS = frozenset({"status", "output", "attributes.retry_outcome"})
+#: Fields of metrics of what is given instead where a handler takes an error.
+_OF_WAYS_OUT = frozenset({"attributes.answer_outcome", "attributes.fallback_depth"})
 _WIDE = frozenset({"Exception", "BaseException"})
 
 
@@ -53,7 +55,11 @@ class FailurePaths:
         ways = self.ways(metric)
         if not ways:
             return False
-        watched = frozenset[tuple[object, ...]]().union(*(self._watches(o) for o in others if o is not metric))
+        others = [o for o in others if o is not metric]
+        if metric.claim.get("field") in _OF_WAYS_OUT:
+            # A missing answer says that something failed, and not what was given instead.
+            others = [o for o in others if o.claim.get("field") != "output"]
+        watched = frozenset[tuple[object, ...]]().union(*map(self._watches, others))
         return all(not way.isdisjoint(watched) for way in ways)
 
     def untold(self, metrics: list[MetricDesign], others: Iterable[MetricDesign]) -> list[MetricDesign]:
@@ -229,6 +235,10 @@ class FailurePaths:
             return self.leaving(subject.symbol)
         if field == "attributes.swallowed_errors":
             s = self._try_at(subject, place.line, is_inside=False)
+            return frozenset(way | {_taken(subject, s)} for way in self.raised_in(subject, s)) if s else frozenset()
+        if field in _OF_WAYS_OUT:
+            # What a handler gives instead, or the second way that it takes, tells an error of what it protects.
+            s = self._try_at(subject, place.line, is_inside=field == "attributes.answer_outcome")
             return frozenset(way | {_taken(subject, s)} for way in self.raised_in(subject, s)) if s else frozenset()
         if field == "attributes.parsed_text" and not metric.is_of_model:
             # What a model wrote wrongly is worth a number of its own.

@@ -10,9 +10,11 @@ from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     calls_in,
+    constants_in,
     kinds_of,
     names_in,
     own_expressions,
+    tags_in,
     target_names,
     text_of,
     unwrapped,
@@ -26,6 +28,7 @@ from gapwatch.design.source.ir import (
     Expr,
     Stmt,
     body_of,
+    branches_of,
     call_line,
     constant_of,
     handlers_of,
@@ -90,9 +93,41 @@ def sent_before(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeV
         return None
     at = [c for c in subject.calls if call_line(c) == place.line]
     sending = [subject] if subject.ir.is_generator else _streams_of(at, subject, view)
-    if sending and all(_begins_by_itself(one, view) for one in sending):
+    made = [
+        f for c in at for a in arguments_of(c) for i in walk(a) if is_call(i) for f in _generators(i, subject, view)
+    ]
+    handed = [f for f in made if f not in sending]
+    if sending and (
+        all(_begins_by_itself(f, view) for f in sending) or any(_begins_by_itself(f, view) for f in handed)
+    ):
         return "it sends a piece of its own before it asks for the first one of the model"
+    if subject.ir.is_generator and _is_collected(subject, view):
+        return "who takes its pieces sends none of them on before the last"
     return None
+
+
+def _generators(call: Expr, subject: Subject, view: CodeView) -> list[Subject]:
+    """Return the generators that a call makes."""
+    found = [view.code.subject(edge.dst) for edge in subject.inside(call)]
+    return [f for f in found if f is not None and f.ir.is_generator]
+
+
+def _is_collected(subject: Subject, view: CodeView) -> bool:
+    """Return whether each function that calls a generator takes all its pieces in a loop, and gives one value then."""
+    tests = {s.id for s in view.code.material.graph.symbols if s.tags}
+    callers = {e.src for e in view.code.material.sites.callers.get(subject.symbol, ())} - tests - {subject.symbol}
+    takers = [view.code.subject(caller) for caller in callers]
+    return bool(takers) and all(f is not None and _collects(f, subject.symbol) for f in takers)
+
+
+def _collects(taker: Subject, symbol: str) -> bool:
+    if taker.ir.is_generator:
+        return False
+    made = {id(c) for c in taker.calls if any(e.dst == symbol for e in taker.inside(c))}
+    loops = [s for s in taker.statements if s[0] == "for"]
+    taken = {id(i) for s in loops for i in walk(iterable_of(s))}
+    sent = any(tags_in(body_of(s), "return") for s in loops)
+    return bool(made) and made <= taken and not sent
 
 
 def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
@@ -101,11 +136,26 @@ def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
         if s[0] in ("expr", "assign") and _sends(s):
             return True
         if s[0] == "for" and any(_sends(x) for x in statements(body_of(s))):
+            if _sends_starts(s):
+                return True
             within = [c for c in subject.calls if any(c is i for i in walk(iterable_of(s)))]
             inner = _streams_of(within, subject, view)
             return depth <= MAX_HOPS and bool(inner) and all(_begins_by_itself(one, view, depth + 1) for one in inner)
         if any(_waits(subject, call, view) for call in calls_in((s,))):
             return False
+    return False
+
+
+#: Events of a run that come before any model is asked.
+_STARTS = frozenset({"on_chain_start", "on_chat_model_start", "on_llm_start"})
+
+
+def _sends_starts(loop: Stmt) -> bool:
+    """Return whether a loop over the events of a run sends something at that of its start."""
+    for s in statements(body_of(loop)):
+        for test, block in branches_of(s) if s[0] == "if" else ():
+            if not _STARTS.isdisjoint(constants_in(test)) and any(_sends(x) for x in statements(block)):
+                return True
     return False
 
 
