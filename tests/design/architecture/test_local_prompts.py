@@ -69,4 +69,4 @@ def test_a_prompt_in_a_local_variable_is_not_sent_by_a_function_with_a_variable_
     )
     judges = [m for m in made.metrics if m.source == "judge" and m.symbols == ["s.Service.chat"]]
 
-    assert [place.line for m in judges for place in m.prompts] == [5]
+    assert {place.line for m in judges for place in m.prompts} == {5}

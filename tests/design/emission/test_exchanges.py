@@ -49,6 +49,18 @@ class Stream:
         for text in self.said.split(" "):
             yield N(model="m", choices=[N(delta=N(content=text), finish_reason=None)], usage=None)
 """,
+    "starlette/responses.py": """\
+import asyncio
+
+
+class StreamingResponse:
+    def __init__(self, give):
+        self.give = give
+    async def __call__(self, scope, receive, send):
+        await asyncio.create_task(self.stream_response(send))
+    async def stream_response(self, send):
+        send(self.give())
+""",
     "anthropic/resources/messages/messages.py": """\
 from types import SimpleNamespace as N
 
@@ -60,8 +72,11 @@ class Messages:
 }
 
 _PROGRAM = """\
+import asyncio
+
 from anthropic.resources.messages.messages import Messages
 from openai.resources.chat.completions.completions import Completions
+from starlette.responses import StreamingResponse
 
 
 def ask(text):
@@ -87,7 +102,12 @@ def silent():
     return 1
 
 
-answer("it"), told(), list(streamed()), silent()
+def later():
+    return StreamingResponse(lambda: ask("tell me later"))
+
+
+answer("it"), told(), list(streamed()), silent(), later()
+asyncio.run(later()(None, None, print))
 """
 
 PYTHON = python_with_events()
@@ -104,7 +124,10 @@ def _sent(folder: Path, *options: str) -> Collector:
         for above in path.relative_to(folder).parents:
             (folder / above / "__init__.py").touch()
         path.write_text(text)
-    emit = [planned("ask"), *(planned(n, start=dict(_FIELDS)) for n in ("answer", "told", "streamed", "silent"))]
+    emit = [
+        planned("ask"),
+        *(planned(n, start=dict(_FIELDS)) for n in ("answer", "told", "streamed", "silent", "later")),
+    ]
     plan = write_plan(folder / "design", emit)
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"clients": client_calls()}))
     with collector() as found:
@@ -133,6 +156,9 @@ def test_a_span_has_what_a_model_was_last_sent_below_it_and_what_it_said(tmp_pat
     prompt, reply = _exchange(found, "streamed")
     assert (json.loads(str(prompt))[0]["content"], reply) == ("tell me", "totellme")
     assert _exchange(found, "silent") == (None, None)
+    # The span of who makes a response ends when that is sent; one is never sent.
+    (sent,) = found.named("later")
+    assert sent.attributes["model_reply"] == "to tell me later"
 
 
 def test_neither_is_written_where_content_is_left_out(tmp_path: Path) -> None:

@@ -378,7 +378,7 @@ def ask(question: str):
 """,
     },
     frozenset({"app.ask"}),
-    others=frozenset({"app.make_query"}),
+    others=frozenset({"app.make_query", "app.find_passages"}),
 )
 
 SHAPES["prompts of a table that a function fills"] = Shape(

@@ -8,6 +8,7 @@ import pytest
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.prompt_demands import demand_of, worth_of
+from gapwatch.design.metrics.spans import OF_EXCHANGE
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
 from tests.design.source_tree import write_tree
@@ -32,8 +33,15 @@ def ask(system, text):
 '''
 
 
-def _design(root: Path, code: str) -> Design:
-    return run_design(scan_repository(write_tree(root, {"app.py": _HEAD + code})))
+#: Asks by a client whose calls no recorder reads, so that a judge has the function's own input and output.
+_UNREAD = _HEAD.replace("openai.OpenAI()", 'cohere.Client("k")').replace("import openai", "import cohere")
+_UNREAD = (
+    _UNREAD[: _UNREAD.index("    messages =")] + "    return client.chat(preamble=system, message=text).text\n\n\n"
+)
+
+
+def _design(root: Path, code: str, head: str = _HEAD) -> Design:
+    return run_design(scan_repository(write_tree(root, {"app.py": head + code})))
 
 
 def _judges(made: Design) -> list[MetricDesign]:
@@ -73,9 +81,15 @@ OUTPUTS: dict[str, tuple[str, bool]] = {
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_judge_reads_words_of_the_model(name: str, tmp_path: Path) -> None:
     body, is_judged = OUTPUTS[name]
-    made = _design(tmp_path, f"@app.post('/sum')\ndef sum_up(text: str, kind: str):\n{body}")
+    code = f"@app.post('/sum')\ndef sum_up(text: str, kind: str):\n{body}"
+    unread = _judges(_design(tmp_path / "unread", code.replace("openai.APIError", "ValueError"), _UNREAD))
+    read = _judges(_design(tmp_path / "read", code))
 
-    assert any("sum_up" in m.symbols[0] for m in _judges(made)) == is_judged
+    assert any("sum_up" in m.symbols[0] for m in unread) == is_judged
+    # What the model said is read itself, whatever the function makes of it.
+    (judge,) = (m for m in read if "sum_up" in m.symbols[0])
+    assert judge.claim["rubric"]["inputs"] == list(OF_EXCHANGE)
+    assert judge.when["all_of"][1] == {"field": "attributes.model_reply", "present": True}
 
 
 _DIRECT = """\
@@ -94,7 +108,9 @@ def sum_up(messages: list):
 def test_a_function_that_gives_no_text_is_judged_by_what_its_model_said(
     given: str, is_judged: bool, tmp_path: Path
 ) -> None:
-    judges = _judges(_design(tmp_path, _DIRECT.replace("GIVEN", given)))
+    direct = _DIRECT.replace("GIVEN", given).replace('client.chat.completions.create(model="m", messages=asked)', "X")
+    direct = direct.replace("X", "client.chat(chat_history=asked)").replace("choices[0].message.content", "text")
+    judges = _judges(_design(tmp_path, direct, _UNREAD))
 
     assert bool(judges) == is_judged
     is_kept = "reply of the model in" in judges[0].claim["rubric"]["criterion"]
@@ -128,7 +144,8 @@ def plan(text: str):
 def finish(text):
     return "Done: " + ask(TASK, text)
 """
-    read = {(m.symbols[0], m.claim["rubric"]["inputs"][1]) for m in _judges(_design(tmp_path, code))}
+    judges = _judges(_design(tmp_path, code, _UNREAD))
+    read = {(m.symbols[0], m.claim["rubric"]["inputs"][1]) for m in judges}
 
     # Its thoughts are none of the answer, and the other prompt asks for no member.
     assert read == {("app.plan", "output#/steps"), ("app.plan", "output"), ("app.finish", "output")}
@@ -137,7 +154,7 @@ def finish(text):
 def test_a_judge_knows_all_that_the_model_was_told(tmp_path: Path) -> None:
     long = "Answer in one sentence.\\n" + "Never name a price.\\n" * 600
     code = f'@app.post("/sum")\ndef sum_up(text: str):\n    return ask("{long}", text) + ask(TASK, text)\n'
-    steps = {m.claim["rubric"]["steps"][0] for m in _judges(_design(tmp_path, code))}
+    steps = {m.claim["rubric"]["steps"][0] for m in _judges(_design(tmp_path, code, _UNREAD))}
 
     (told,) = steps
     assert "Never name a price." in told and "characters ...]" in told and len(told) < 7_000
@@ -319,7 +336,7 @@ def sum_up(text: str):
     told = {given}
     return told
 """
-    assert any("sum_up" in m.symbols[0] for m in _judges(_design(tmp_path, code))) == is_judged
+    assert any("sum_up" in m.symbols[0] for m in _judges(_design(tmp_path, code, _UNREAD))) == is_judged
 
 
 def test_a_text_for_each_tool_sets_no_task(tmp_path: Path) -> None:
@@ -406,7 +423,10 @@ def test_a_name_for_a_screen_is_worth_less_than_an_answer() -> None:
     told = ["Never use more than five words."]
 
     assert worth_of("app.make_title", told) == 0 < worth_of("app.entitle", told) < worth_of("app.write_answer", told)
-    assert worth_of("app._get_answer", told) == worth_of("app.answer", told) == worth_of("app.entitle", told)
+    assert worth_of("app._get_answer", told) == worth_of("app.answer", told) > worth_of("app.entitle", told)
+    # Who reads it is said by the prompt, too; what is asked again is worth less.
+    assert worth_of("app.step", [*told, "Write the final report."]) > worth_of("app.step", told)
+    assert worth_of("app.regenerate", told) < worth_of("app.step", told)
 
 
 @pytest.mark.parametrize(("given", "is_judged"), [("self, text", True), ("self", False)])
@@ -419,6 +439,6 @@ def test_a_method_is_judged_where_it_is_given_what_the_model_is_asked(
         f"    def summary({given}):\n        return ask(TASK, {asked})\n\n\n"
         f'@app.post("/sum")\ndef total(text: str):\n    return Chat(text).summary({"text" if is_judged else ""})\n'
     )
-    judged = [m for m in _judges(_design(tmp_path, code)) if m.symbols == ["app.Chat.summary"]]
+    judged = [m for m in _judges(_design(tmp_path, code, _UNREAD)) if m.symbols == ["app.Chat.summary"]]
 
     assert bool(judged) == is_judged

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.spans import OF_EXCHANGE
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
@@ -23,7 +24,7 @@ def _design(root: Path, code: str, judge: str | None = None) -> Design:
 
 def _of_traces(made: Design) -> dict[str, MetricDesign]:
     every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
-    return {m.family: m for m in every if m.is_of_trace}
+    return {m.family: m for m in every if m.is_of_trace or m.family == "rests_on_its_passages"}
 
 
 _AGENT = '''\
@@ -108,6 +109,9 @@ def test_the_answer_of_a_chain_rests_on_what_its_search_gave(name: str, tmp_path
     found = _of_traces(_design(tmp_path, _CHAIN.replace("{chain}", chain).replace("{{", "{").replace("}}", "}")))
 
     assert ("rests_on_its_passages" in found) == is_judged
+    for judge in found.values() if is_judged else ():
+        # What the search gave stands in what the model was sent, and in no span of the search.
+        assert (judge.is_of_trace, judge.claim["rubric"]["inputs"], judge.spans) == (False, list(OF_EXCHANGE), ["ask"])
 
 
 _OWN = """\

@@ -135,6 +135,14 @@ class ClaimedCode:
             out.append(target)
         return out
 
+    def below(self, symbol: str) -> set[str]:
+        """Return the functions that one calls, by at most `MAX_HOPS` calls."""
+        seen, frontier = {symbol}, {symbol}
+        for _ in range(MAX_HOPS):
+            frontier = {e.dst for one in frontier for e in self.material.sites.callees.get(one, ())} - seen
+            seen |= frontier
+        return seen - {symbol}
+
     def single_target(self, subject: Subject, e: Expr | None) -> str | None:
         """Return the one function of the repository that an expression calls, or None."""
         inner = unwrapped(e)

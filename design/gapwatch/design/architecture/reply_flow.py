@@ -69,6 +69,29 @@ def output_of(code: ClaimedCode, symbol: str) -> Output:
     return found
 
 
+#: Libraries whose model calls `client_calls.toml` does not list.
+_UNWATCHED = re.compile(
+    r"^(aiohttp|httpx|requests|urllib3?|http|cohere|boto3|aioboto3|vertexai|google\.generativeai|transformers|torch|vllm"
+    r"|replicate|together|dashscope|zhipuai|qianfan|huggingface_hub|gpt4all|llama_cpp|rpc|socket|subprocess)\."
+)
+#: Most calls between a function and the client of a model.
+_MAX_BETWEEN = 4
+
+
+def is_exchange_seen(code: ClaimedCode, symbol: str) -> bool:
+    """Return whether the span of a function has what a model was last sent below it and said: a known client asks."""
+    frontier, seen = [symbol], {symbol}
+    for _ in range(_MAX_BETWEEN):
+        hits = [h for one in frontier for h in code.material.hits_of(one) if h.pattern == "calls_llm"]
+        if direct := [h for h in hits if h.kind == "direct"]:
+            return any(not _UNWATCHED.search(h.evidence) for h in direct)
+        below = {e.dst for one in frontier for e in code.material.sites.callees.get(one, ())}
+        models = code.reaching(_MODELS)
+        frontier = sorted(s for s in below - seen if s in models)
+        seen |= below
+    return False
+
+
 def said_at(code: ClaimedCode, symbol: str) -> frozenset[int]:
     """Return the lines of the calls of models whose words the output of a function, or of its span, holds."""
     subject = code.subject(symbol)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
@@ -19,9 +20,10 @@ from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.served_code import served_functions
 from gapwatch.design.metrics.rules.set_up_code import set_up_functions
 from gapwatch.design.metrics.selection import added_metrics
-from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.metrics.trace_judges import TraceJudges
 from gapwatch.design.metrics.traceability import Gap, link
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Rounds of review and correction; a metric that the last round rejects is dropped.
@@ -157,6 +159,20 @@ def _without_repeat(metric: MetricDesign, ids: set[str]) -> str:
     return f"{start}_{metric.family}".lstrip("_")
 
 
+def _without_outer_judges(metrics: list[MetricDesign], code: ClaimedCode) -> list[MetricDesign]:
+    """Leave out judges of what a model is sent and says below a function that another function sends for it."""
+    of_exchange = [m for m in metrics if m.source == "judge" and OF_EXCHANGE[1] in m.fields and m.prompts]
+    by_prompt: dict[tuple[CodePlace, str], list[MetricDesign]] = defaultdict(list)
+    for metric in of_exchange:
+        by_prompt[metric.prompts[0], metric.concern].append(metric)
+    outer: set[int] = set()
+    for same in by_prompt.values():
+        for metric in same if len(same) > 1 else ():
+            below = code.below(metric.symbols[0])
+            outer |= {id(metric) for other in same if other.symbols[0] in below}
+    return [m for m in metrics if id(m) not in outer]
+
+
 def _apply_fact(metric: MetricDesign, facts: tuple[Fact, ...]) -> None:
     for said in facts:
         # An acceptable default lowers the alert to a note.
@@ -200,6 +216,7 @@ def _review_until_settled(
             else:
                 dropped.append((metric, review))
         metrics = _without_broken(kept)
+    metrics = _without_outer_judges(metrics, code)
     names = {m.name for m in metrics}
     reviews = [r for r in critique.reviews if r.metric in names]
     # What the critic refuses to measure is not missing.

@@ -6,23 +6,28 @@ No model is called here and none is named. A judge is exported once the practiti
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
 from gapwatch.design.architecture.prompt_texts import MIN_TASK
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.architecture.reply_flow import Output, has_member, output_of, said_at
+from gapwatch.design.architecture.reply_flow import Output, is_exchange_seen, output_of, said_at
 from gapwatch.design.metrics.catalog import metric_name
+from gapwatch.design.metrics.judge_criteria import FIRST, Criterion, JudgedTier, criteria_of
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
-from gapwatch.design.metrics.prompt_demands import asks_nothing, is_for_statements, sets_task, worth_of
+from gapwatch.design.metrics.prompt_demands import (
+    sets_task,
+    worth_of,
+)
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.ir import line_of
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Form of the steps of an agent, which sets no task.
 STEPS_OF_AGENT = re.compile(r"Thought:.*(Action|Observation|Final Answer)|^\s*Begin!", re.S)
+#: Functions that judge answers themselves.
+_OF_EVALUATION = re.compile(r"(^|[._])(eval|evals|evaluat\w*)([._]|$)", re.I)
 #: Most designed metrics of one component (the five-metric rule of the paper).
 MAX_DESIGNED = 5
 
@@ -56,7 +61,11 @@ def design_judges(
     by_symbol = {p.symbol: p for p in points}
     llm_tiers = list({t.symbol: t for t in reversed(component.tiers) if t.by == "llm"}.values())[::-1]
     for tier in llm_tiers:
+        if _OF_EVALUATION.search(tier.symbol):
+            continue
         mine = _answered(tier.symbol, prompts, code)
+        if is_exchange_seen(code, tier.symbol) and _is_followed(tier.symbol, mine, code):
+            continue
         # A judge that does not know what the model was told can only guess.
         if sets_task(mine):
             out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
@@ -66,69 +75,34 @@ def design_judges(
     return (firsts + rest)[:MAX_DESIGNED]
 
 
+def _is_followed(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> bool:
+    """Return whether a function asks a model again after its prompts were sent: the last exchange is another one."""
+    sent = [line for p in prompts if p.symbol == symbol for line in p.sent_at]
+    asked = [h.line for h in code.material.hits_of(symbol) if h.pattern == "calls_llm"]
+    subject = code.subject(symbol)
+    if not sent or subject is None or max(asked, default=0) <= max(sent):
+        return False
+    # The other arm of a branch, which returns, is no further call.
+    gone = [line_of(s) for s in subject.statements if s[0] == "return"]
+    return not any(max(sent) <= line < max(asked) for line in gone)
+
+
 def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Prompt]:
-    """Return the prompts of a function, and of those inside it, whose replies are its output."""
+    """Return the prompts of a function, and of those inside it, whose replies are its output.
+
+    Where its span has what a model was last sent and said, that is the exchange of its last call.
+    """
+    own = [p for p in prompts if p.symbol == symbol or p.symbol.startswith(f"{symbol}.")]
+    own = [p for p in own if not STEPS_OF_AGENT.search(p.text)]
     out = []
-    for prompt in prompts:
-        if (prompt.symbol == symbol or prompt.symbol.startswith(f"{symbol}.")) and not STEPS_OF_AGENT.search(
-            prompt.text
-        ):
-            said = said_at(code, prompt.symbol)
-            if not prompt.sent_at or prompt.sent_at & said or output_of(code, prompt.symbol) is Output.UNKNOWN:
-                out.append(prompt)
-    return out
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """The tier whose answers are judged.
-
-    Attributes:
-        prefix: What the names of its judges begin with.
-        prompts: Its own: the one with the task first.
-        span: The span of its function; None where it is asked for none.
-        is_kept: Whether its function gives no text, so that the span's output is the model's reply.
-        code: The functions.
-    """
-
-    component: ComponentDraft
-    tier: TierDraft
-    prefix: str
-    prompts: list[Prompt]
-    span: IntegrationPoint | None
-    is_kept: bool
-    code: ClaimedCode
-
-    def has_member(self, key: str) -> bool:
-        """Return whether the output is an object with a key: it is written so, or it is what the reply is parsed to."""
-        return not self.is_kept and has_member(self.code, self.tier.symbol, key)
-
-    @property
-    def answer(self) -> str:
-        """Name of the judged text, for a criterion."""
-        return f"{'reply of the model in' if self.is_kept else 'answer of'} `{self.tier.symbol}`"
-
-    @property
-    def place(self) -> CodePlace:
-        """Place of its prompt, or of its code."""
-        return self.prompts[0].place if self.prompts else self.tier.place
-
-
-@dataclass(frozen=True)
-class _Criterion:
-    """Criterion of a judge.
-
-    Attributes:
-        family: The judge's name without the component's and the tier's.
-        inputs: What it is shown of the span.
-        failure: What it finds.
-    """
-
-    family: str
-    text: str
-    inputs: list[str]
-    concern: str
-    failure: str
+    for prompt in own:
+        said = said_at(code, prompt.symbol)
+        if not prompt.sent_at or prompt.sent_at & said or output_of(code, prompt.symbol) is Output.UNKNOWN:
+            out.append(prompt)
+    if out or not is_exchange_seen(code, symbol):
+        return out
+    last = max((line for p in own for line in p.sent_at), default=0)
+    return [p for p in own if last in p.sent_at]
 
 
 def _for_tier(
@@ -141,74 +115,8 @@ def _for_tier(
 ) -> list[MetricDesign]:
     prefix = f"{component.id}_{tier.id}" if tiers > 1 or not component.id.endswith(tier.id) else component.id
     is_kept = output_of(code, tier.symbol) is Output.KEPT
-    judged = _Judged(component, tier, prefix, prompts, points.get(tier.symbol), is_kept, code)
-    return [_judge(judged, criterion) for criterion in _criteria(judged)]
-
-
-#: Keys of a provider's reply around the answer; no model chose their values.
-_ENVELOPE = frozenset(
-    "choices delta done error event finish_reason id index model object role stop_reason type usage".split()  # noqa: SIM905
-)
-
-
-#: Keys in which a model thinks aloud before it answers.
-_THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|justification|analysis$", re.I)
-
-
-def _criteria(judged: _Judged) -> list[_Criterion]:
-    tier, prompts, place = judged.tier, judged.prompts, judged.place
-    evidence = sorted({f for p in prompts for f in p.evidence_fields})
-    said = "\n".join(p.text for p in prompts)
-    read = {k for p in prompts for k in p.output_fields} - _ENVELOPE
-    keys = sorted(k for k in read if not _THOUGHTS.search(k) and k in said and judged.has_member(k))
-    asked = _asked(prompts)
-    out: list[_Criterion] = []
-    if evidence and is_for_statements(tier.symbol, asked):
-        out.append(
-            _Criterion(
-                family="rests_on_" + (metric_name(evidence[0]) if len(evidence) == 1 else "its_sources"),
-                text=f"Is every statement of the {judged.answer} supported by {_listed(prompts, evidence)}, which "
-                f"{_given(prompts, evidence)} {place}, or by what was asked, and by nothing else?",
-                inputs=["input", "output", "attributes.context"],
-                concern="groundedness",
-                failure=f"statements without support in {', '.join(evidence)}",
-            )
-        )
-    for key in keys[:2]:
-        out.append(
-            _Criterion(
-                family=f"{metric_name(key)}_is_right",
-                text=f"Is the member `{key}` of the {judged.answer} right for what was asked, given what the "
-                f"prompt at {place} says about it?",
-                inputs=["input", f"output#/{key}"],
-                concern="quality",
-                failure=f"wrong {key}",
-            )
-        )
-    if (asked or not out) and not asks_nothing(prompts):
-        what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
-        out.append(
-            _Criterion(
-                family="follows_its_prompt",
-                text=f"Does the {judged.answer} do what it is told by {what} ({place}), all of it and nothing else?",
-                inputs=["input", "output", *(["attributes.context"] if evidence else [])],
-                concern="quality",
-                failure=f"an answer that does not do what {place} asks",
-            )
-        )
-    return out
-
-
-def _listed(prompts: list[Prompt], evidence: list[str]) -> str:
-    """Return the names of all that fills the prompts, what was fetched first."""
-    fields = [*evidence, *(f for p in prompts for f in p.fields if f not in evidence)]
-    names = [f"`{f}`" for f in dict.fromkeys(fields)]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _given(prompts: list[Prompt], evidence: list[str]) -> str:
-    is_filled = any(evidence[0] in p.fields for p in prompts)
-    return "it is given by the prompt at" if is_filled else "it is sent beside the prompt at"
+    judged = JudgedTier(component, tier, prefix, prompts, points.get(tier.symbol), is_kept, code)
+    return [_judge(judged, criterion) for criterion in criteria_of(judged)]
 
 
 #: Most characters of the prompts that a judge reads, and most prompts; the middle of longer ones is left out.
@@ -229,11 +137,6 @@ def _told(prompts: list[Prompt]) -> list[str]:
 def _cut(text: str, most: int) -> str:
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
-
-
-def _asked(prompts: list[Prompt]) -> str:
-    text = next(filter(None, (" ".join(p.text.split()) for p in prompts)), "")
-    return text[:160] + ("…" if len(text) > 160 else "")
 
 
 def rubric_of(criterion: str, inputs: list[str], prompts: list[Prompt]) -> tuple[RubricDraft, dict[str, Any]]:
@@ -261,9 +164,10 @@ def rubric_of(criterion: str, inputs: list[str], prompts: list[Prompt]) -> tuple
     return RubricDraft(criterion, steps, inputs, dict(_SCALE), 3, schema), {"form": "judge", "rubric": rubric}
 
 
-def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
+def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
     tier, prompts, inputs = judged.tier, judged.prompts, criterion.inputs
-    rubric, claim = rubric_of(criterion.text, inputs, prompts)
+    # What the model was sent holds its instructions.
+    rubric, claim = rubric_of(criterion.text, inputs, [] if judged.is_seen else prompts)
     evidence = [f"{p.place} prompt{' ' + p.name if p.name else ''} of {p.symbol}" for p in prompts[:4]] or [
         f"{tier.place} {tier.symbol}"
     ]
@@ -283,8 +187,12 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         tier=tier.id,
         spans=[name],
         fields=[*(f.partition("#")[0] for f in inputs), "tier"],
-        when={"all_of": [{"field": "name", "one_of": [name]}, {"field": "output", "present": True}]},
-        valid_when="the output of the span is what the model said: the function itself gives no text"
+        when={
+            "all_of": [{"field": "name", "one_of": [name]}, {"field": inputs[-1].partition("#")[0], "present": True}]
+        },
+        valid_when="the last model call below the function is the one that writes the answer"
+        if judged.is_seen
+        else "the output of the span is what the model said: the function itself gives no text"
         if judged.is_kept
         else "the answer came from this tier and is not empty; cached answers were judged before",
         better="lower",
@@ -299,7 +207,7 @@ def _judge(judged: _Judged, criterion: _Criterion) -> MetricDesign:
         else [],
         questions=["q-pipeline-judge-model"],
         is_exported=False,
-        demand=worth_of(tier.symbol, [p.text for p in prompts]),
+        demand=worth_of(tier.symbol, [p.text for p in prompts]) + (criterion.family in FIRST),
     )
 
 

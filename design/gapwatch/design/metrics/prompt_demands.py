@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from gapwatch.design.architecture.component_names import snake
 from gapwatch.design.architecture.prompts import Prompt
 
 #: Words of a text that tells a model what to do, and fewest characters of such texts; Chinese needs half.
@@ -59,27 +60,114 @@ def demand_of(text: str) -> float:
 
 #: Names of functions whose answers ask and name, and state nothing.
 _ASKING = re.compile(
-    r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade)"
+    r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade"
+    r"|re_?rank|filter|clarif|decid|detect|requirements|restyle|suggestion|(^|_)(plan|planner|tasks?|names?|chart|coder?|patcher"
+    r"|tests?|brief|schema|feature|fix|action|triage|sort)(_|$)|reasoning|evaluat)"
 )
 
 #: Words of a prompt that wants a question, a query or a grade.
 _FOR_NO_STATEMENT = re.compile(
-    r"binary score|standalone question|rephrase the|\bclassify\b|\bgrader\b"
+    r"binary score|search terms?\b|standalone question|rephrase the|\bclassify\b|\bgrader\b"
     r"|(generate|write|create|come up with)( \S+){0,5} (quer(y|ies)|questions)\b"
 )
 
 
 def is_for_statements(symbol: str, text: str) -> bool:
     """Return whether a function and its prompt want statements, and no question, query or grade."""
-    name = symbol.rpartition(".")[2].lower()
-    return not _ASKING.search(name) and not _FOR_NO_STATEMENT.search(text.lower())
+    return not _ASKING.search(_named(symbol)) and not _FOR_NO_STATEMENT.search(text.lower())
+
+
+#: Names of methods that say nothing of what they do, so that the class says it.
+_PLAIN = re.compile(r"^_*(a?run|a?execute|a?call|forward|a?generate|a?invoke|a?predict|process|get_prediction)_*\d*$")
+
+
+def _named(symbol: str) -> str:
+    """Return the name of a function, behind that of its class where it says nothing by itself."""
+    owner, _, name = symbol.rpartition(".")
+    plain = _PLAIN.search(snake(name))
+    return f"{snake(owner.rpartition('.')[2])}_{snake(name)}" if plain else snake(name)
+
+
+#: What an answer is made from, in the words of prompts.
+_MATERIAL = (
+    r"(context|documents?|sources?|passages?|snippets?|excerpts?|articles?"
+    r"|(search|provided|given|retrieved|this|these|above|below|following|available|the)\W+"
+    r"([\w']+\W+)?(results?|information|facts|data|text|findings|content|materials?))\b"
+)
+#: Words that hold a model to what it is shown, or forbid it to invent; and words by which it answers from that.
+_HOLDS_TO = re.compile(
+    r"(?<!output )(?<!return )(?<!provide )(?<!respond with )(?<!reply with )(?<!answer with )(?<!write )"
+    rf"\b(only|solely|exclusively|strictly)\b(\W+[\w']+){{0,7}}?\W+{_MATERIAL}"
+    r"|\b(not|never|n't|without|avoid)\W+(ever\W+)?(invent|fabricat|hallucinat)\w*"
+    r"|\b(not|never|n't|without|avoid)\W+(ever\W+)?mak(e|ing)\W+up\W+(any|info|fact|answer|thing|detail|claim|stuff)"
+    r"|mak(e|ing) (any ?thing|things|stuff|information|facts|answers?) up"
+    r"|(not|n't) (have |find )?(enough|sufficient) (information|context|data)|\bsay (that )?(you|I) (don't|do not) know"
+    r"|\banswer\w*\W+(\S+\W+){0,8}?questions?\W+(\S+\W+){0,5}?based on\b|已知信息|不允许.{0,8}编造",
+    re.I,
+)
+_ANSWERS_FROM = re.compile(
+    rf"\b(bas(ed|ing)|rel(y|ies|ying)|grounded|according|us(e|es|ing)|with|from|given)\b(\W+[\w']+){{0,4}}?\W+{_MATERIAL}",
+    re.I,
+)
+#: Names of the variable parts that hold what was found for an answer.
+_FOUND = re.compile(
+    r"^((my|retrieved|search|relevant|docs?|document|knowledge(_base)?|rag|web|source|sql|query)_)*"
+    r"(context|docs?|documents?|passages?|snippets?|chunks?|sources|results?|findings|evidence|observations?|rows)"
+    r"(_(text|texts|str|block|list|section))?$",
+    re.I,
+)
+
+
+def is_find(field: str) -> bool:
+    """Return whether a variable part has the name of what was found for an answer."""
+    return bool(_FOUND.search(field))
+
+
+def answers_from_found(prompts: list[Prompt]) -> bool:
+    """Return whether a model is to answer from what it is shown.
+
+    Its prompt holds it to that or forbids it to invent; or it is to use what a variable part with the name of a find
+    holds.
+    """
+    texts = [p.text for p in prompts]
+    if any(map(_HOLDS_TO.search, texts)):
+        return True
+    has_place = any(is_find(field) for p in prompts for field in p.fields)
+    return has_place and any(map(_ANSWERS_FROM.search, texts))
+
+
+#: Words of a prompt by which a model writes SQL, and names of modules, classes and functions that do.
+_OF_SQL = re.compile(
+    r"\b(generat|writ|creat|produc|construct|formulat|compos|convert|translat|correct|fix|transform)\w*\b"
+    r"[^.\n]{0,80}\bSQL\b|text[- ](to|2)[- ]sql",
+    re.I,
+)
+_WRITES_SQL = re.compile(r"sql(?!\w*(answer|reason|expla|diagnos|summar|intent|question|pairs|recommend))", re.I)
+
+
+def writes_sql(symbol: str, prompts: list[Prompt]) -> bool:
+    """Return whether a function has a model write SQL: by its name, or its class's or module's, and by its prompts."""
+    names = symbol.split(".")[-3:]
+    is_named = bool(_WRITES_SQL.search(names[-1])) or (
+        not _ASKING.search(names[-1].lower()) and any(map(_WRITES_SQL.search, names))
+    )
+    return is_named and any(_OF_SQL.search(p.text) for p in prompts)
 
 
 #: Names of functions that name something for a screen: what is wrong with a title harms few.
 _NAMING = re.compile(r"(^|_)(names?|titles?|slugs?|emojis?|icons?|labels?)$")
 
 #: Names of functions that write what people read.
-_ANSWERING = re.compile(r"^(generate|write|make|compose)_(\w+_)?(answer|reply|response|report)s?$")
+_ANSWERING = re.compile(
+    r"^(generate|write|make|compose|stream|final)_(\w+_)?(answer|reply|response|report)s?(_|$)"
+    r"|(^|_)(answer|reply|report|reporter|chat|draft|rag|qa)(_|$)"
+)
+#: Words of prompts for what a pipeline ends with.
+_FINAL = re.compile(r"\bfinal (\w+ ){0,2}(answer|report|decision|response|recommendation|reply|verdict)\b", re.I)
+#: Names of steps beside the main one: what is asked again, mended, or offered to a user who asked for none.
+_ASIDE = re.compile(
+    r"follow_?up|correct|regenerat|retry|repair|fallback|forced|adjust|diagnos|suggest|recommend|related|starter|evaluat|enhanc"
+)
 _OF_ANSWERS = 1.0
 
 
@@ -91,4 +179,6 @@ def worth_of(symbol: str, texts: list[str]) -> float:
     name = symbol.rpartition(".")[2].lower()
     if _NAMING.search(name):
         return 0.0
-    return max(map(demand_of, texts), default=0.0) + _OF_ANSWERS * bool(_ANSWERING.search(name))
+    aside = _OF_ANSWERS * bool(_ASIDE.search(_named(symbol)))
+    is_read = bool(_ANSWERING.search(_named(symbol))) or any(_FINAL.search(text) for text in texts)
+    return max(map(demand_of, texts), default=0.0) + _OF_ANSWERS * is_read - aside

@@ -30,7 +30,7 @@ MAX_METRICS = 25
 #: Most that are chosen by their worth; failures of other functions are collected in the rest.
 MAX_OWN = MAX_METRICS - 4
 #: Most judges among them; each costs money at every judgement.
-MAX_JUDGES = 6
+MAX_JUDGES = 4
 #: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
 LEAST_WORTH = 2.0
 #: The same for a metric of failures, which one metric of the failures of many functions or a layer above can count.
@@ -104,7 +104,7 @@ _OF_OTHER_PARSES = 1.5
 _OF_OTHER_ROUTES = 3.0
 #: What is taken off the failures of functions that reach no model: less of an answer is lost.
 _OF_NO_MODEL = -0.5
-_OF_JUDGES = {"groundedness": 5.5, "safety": 5.5, "quality": 4.5}
+_OF_JUDGES = {"groundedness": 6.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
 _OF_ENTRIES = 0.5
@@ -243,6 +243,7 @@ def _chosen(
             m
             for m in left
             if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
+            and not (_is_of_sql(m) and any(map(_is_of_sql, taken)))
             and not (m.family in ONCE and families[_kind(m)])
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
@@ -312,8 +313,13 @@ def _of_same(metric: MetricDesign) -> float:
 
 
 def _of_same_prompt(metric: MetricDesign) -> float:
-    """Return what is taken off the second judge of a prompt: little where the prompt asks for many things."""
-    return 0.5 if metric.demand >= 2 else 4.0
+    """Return what is taken off the second judge of a prompt, whose answers the first reads already."""
+    return 0.5 if metric.concern == "groundedness" or _is_of_sql(metric) else 4.0
+
+
+def _is_of_sql(metric: MetricDesign) -> bool:
+    """Return whether a judge reads the SQL of a model; one reads that of the first step, whoever mends it."""
+    return metric.source == "judge" and metric.family.endswith("sql_answers_the_question")
 
 
 def _owner(metric: MetricDesign) -> str:

@@ -11,36 +11,32 @@ from gapwatch.design.architecture.component_names import snake
 from gapwatch.design.architecture.held_functions import AGENT
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.architecture.reply_flow import Output, output_of
+from gapwatch.design.architecture.reply_flow import Output, is_exchange_seen, output_of
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, rubric_of
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.prompt_demands import demand_of, is_for_statements
-from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import callee_text, names_in, own_expressions, walk
-from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.metrics.prompt_demands import answers_from_found, demand_of, is_for_statements, writes_sql
+from gapwatch.design.metrics.search_chains import FoundLine, library_searches, search_chain
+from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
+from gapwatch.design.patterns.code_walk import callee_text
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
 from gapwatch.design.patterns.model_calls import CALLS
-from gapwatch.design.source.ir import Expr, call_line, is_call, keywords_of, line_of, pairs_in
+from gapwatch.design.source.ir import call_line
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Capabilities that find what an answer can rest on, and those that do so where a framework runs them as a tool.
 _FINDS = frozenset({"retrieval", "rerank", "web_search"})
 _OF_TOOLS = _FINDS | {"http", "saas", "tool", "db_read", "db_execute"}
-#: Calls of libraries that make a tool or an engine of a search.
-_SEARCHES = re.compile(
-    r"^(as_(retriever|query_engine|chat_engine)|create_retriever_tool|(QueryEngine|Retriever)Tool|\w+QueryEngine"
-    r"|create_retrieval_chain|\w*RetrievalQA\w*|\w*RetrievalChain|ContextChatEngine|CondensePlusContextChatEngine)$"
-)
-_LIBRARIES = re.compile(r"^(llama_index|langchain|haystack|llama_cloud|txtai)")
-#: Parts of a chain that give the next one several values.
-_PARALLEL = frozenset({"assign", "RunnableParallel", "RunnableMap"})
 #: Most calls from an agent to what its tools ask.
 _MAX_HOPS = 6
 #: Most lines of evidence that a judge names.
 _MOST = 4
+#: Most judges of one agent.
+_MOST_OF_AGENT = 2
+#: Names of tools that run SQL.
+_RUNS_SQL = re.compile(r"^_?(a?run|execute|exec|query)_sql(_query|_tool)?$")
 #: Least that a prompt asks for, where a whole trace is read for it.
 _LEAST_DEMAND = 1.0
 #: Demand of a prompt to state nothing but what was found.
@@ -55,29 +51,8 @@ _WRITES = re.compile(
     r"^(mark|send|write|create|delete|update|post|set|add|save|remove|put|upload|insert|push)(_|$)"
     r"|(^|_)(tokens?|auth|login|credentials?|session)(_|$)"
 )
-#: Calls of libraries that make a chain of a search and an answer, and names of what searches.
-_ANSWERS = re.compile(
-    r"^(create_retrieval_chain|\w*RetrievalQA\w*|\w*RetrievalChain|as_(query|chat)_engine|\w+QueryEngine"
-    r"|ContextChatEngine|CondensePlusContextChatEngine)$"
-)
 #: Names of agents and engines that a function makes for others to ask.
 _IS_MADE = re.compile(r"(Agent|AgentExecutor|QueryEngine|ChatEngine|Chain|RetrievalQA)$|^as_(query|chat)_engine$")
-_RETRIEVER = re.compile(r"(^|[._])retriever\d?$|as_retriever$")
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A line that gets what an answer can rest on.
-
-    Attributes:
-        symbol: Its function.
-        place: The line.
-        what: Its capability, or the call.
-    """
-
-    symbol: str
-    place: CodePlace
-    what: str
 
 
 @dataclass(frozen=True)
@@ -133,10 +108,13 @@ class TraceJudges:
             is_said = output not in (Output.NOTHING, Output.SELDOM) or subject is None or not subject.returned
             if found and is_said:
                 out.append(self._grounded(component, agent, mine, found))
+            if self._has_sql(agent.symbol, mine):
+                out.append(self._of_sql(component, agent, mine, found))
             is_hidden = output in (Output.NOTHING, Output.SELDOM, Output.UNKNOWN)
-            if is_hidden and demand_of(mine[0].text) >= _LEAST_DEMAND:
+            if is_hidden and len(out) < _MOST_OF_AGENT and demand_of(mine[0].text) >= _LEAST_DEMAND:
                 out.append(self._obedient(component, agent, mine, found))
-            if out:
+            # Without a span of the agent or of a tool there is nothing to read.
+            if out := [made for made in out if made.spans]:
                 return out
         return self._of_chains(component, prompts)
 
@@ -147,7 +125,7 @@ class TraceJudges:
         for subject in filter(None, map(self._code.subject, component.symbols if asking else ())):
             own = [p.place for p in prompts if p.symbol == subject.symbol]
             is_of_agent = subject.symbol in self._below_loops or not self._of_loops.isdisjoint(own)
-            if not is_of_agent and (searched := _chain(subject)) is not None:
+            if not is_of_agent and (searched := search_chain(subject)) is not None:
                 found.append(searched)
         if found:
             asker, place = self._asker(found[0].symbol), found[0].place
@@ -157,9 +135,15 @@ class TraceJudges:
             return []
         senders = {asker, *(f.symbol for f in found)}
         mine = [p for p in prompts if p.symbol in senders and is_for_statements(asker, p.text)]
+        if not any(h.symbol == asker for h in asking) and any(
+            is_exchange_seen(self._code, h.symbol) and answers_from_found([p for p in prompts if p.symbol == h.symbol])
+            for h in asking
+        ):
+            # Who asks with the chain is judged by what the model is shown.
+            return []
         return [self._grounded(component, _Agent(asker, place), mine, found, "passages")]
 
-    def _asks_what_is_made_elsewhere(self, component: ComponentDraft) -> tuple[str, CodePlace, list[_Found]]:
+    def _asks_what_is_made_elsewhere(self, component: ComponentDraft) -> tuple[str, CodePlace, list[FoundLine]]:
         """Return who asks an agent or engine that another component makes: `cache.agent.chat(question)`."""
         for hit in component.hits:
             made = hit.evidence.rpartition(".")[0]
@@ -171,14 +155,14 @@ class TraceJudges:
         return "", CodePlace("", 0), []
 
     @cached_property
-    def _made_elsewhere(self) -> list[tuple[frozenset[str], list[_Found]]]:
+    def _made_elsewhere(self) -> list[tuple[frozenset[str], list[FoundLine]]]:
         """Chains of searches of components that ask no model: names of the library that make them, and their lines."""
         sites, out = self._code.material.sites, []
         for component in self._architecture.components:
             if any(h.pattern == "calls_llm" for h in component.hits):
                 continue
             for subject in filter(None, map(self._code.subject, component.symbols)):
-                if (searched := _chain(subject)) is not None:
+                if (searched := search_chain(subject)) is not None:
                     near = [subject.symbol, *(e.dst for e in sites.callees.get(subject.symbol, ()))]
                     names = frozenset(name for symbol in near for name in sites.externals_of(symbol))
                     out.append((names, [searched]))
@@ -218,7 +202,7 @@ class TraceJudges:
         loops = [loop.symbol for c in self._architecture.components for loop in c.loops]
         return {found.symbol for symbol in loops for found in self._found(symbol)}
 
-    def _found(self, symbol: str) -> list[_Found]:
+    def _found(self, symbol: str) -> list[FoundLine]:
         """Return the lines below an agent that get what an answer can rest on."""
         callees = self._code.material.sites.callees
         seen: dict[str, bool] = {symbol: False}
@@ -244,12 +228,12 @@ class TraceJudges:
         decorators = subject.ir.decorators if subject is not None else ()
         return edge.kind == "framework" or any("tool" in last_name(d).lower() for d in decorators)
 
-    def _finds(self, symbol: str, is_tool: bool) -> list[_Found]:
+    def _finds(self, symbol: str, is_tool: bool) -> list[FoundLine]:
         name = snake(symbol.rpartition(".")[2])
         wanted = _OF_TOOLS if is_tool and _READS.search(name) and not _WRITES.search(name) else _FINDS
-        out = [_Found(symbol, u.place, u.capability) for u in self._uses.get(symbol, ()) if u.capability in wanted]
+        out = [FoundLine(symbol, u.place, u.capability) for u in self._uses.get(symbol, ()) if u.capability in wanted]
         subject = self._code.subject(symbol)
-        return out + (list(_searches(subject)) if subject is not None else [])
+        return out + (list(library_searches(subject)) if subject is not None else [])
 
     @cached_property
     def _uses(self) -> dict[str, list[LibraryUse]]:
@@ -266,7 +250,7 @@ class TraceJudges:
         component: ComponentDraft,
         agent: _Agent,
         prompts: list[Prompt],
-        found: list[_Found],
+        found: list[FoundLine],
         what: str = "tools",
     ) -> MetricDesign:
         where = ", ".join(str(f.place) for f in found[:_MOST])
@@ -275,14 +259,57 @@ class TraceJudges:
             f"{'searches' if what == 'passages' else 'tools and searches'} gave in this trace ({where}), or by what it "
             f"was asked and told, and is none of them invented?"
         )
+        own = [p for p in self._points if p.component == component.id and p.symbol == agent.symbol]
         made = self._made(component, agent, prompts, found, criterion, f"rests_on_its_{what}")
+        if what == "passages" and own and is_exchange_seen(self._code, agent.symbol):
+            self._read_exchange(made, own[0].name, found)
         made.concern, made.purpose = "groundedness", "finds statements that no tool and no search gave"
         made.evidence_from = [f.place for f in found[:_MOST]]
         made.demand = max(made.demand, _GROUNDED)
         return made
 
+    @staticmethod
+    def _read_exchange(made: MetricDesign, span: str, found: list[FoundLine]) -> None:
+        """Have a judge read what the model was last shown, which holds what its search gave, and what it said."""
+        where = ", ".join(str(f.place) for f in found[:_MOST])
+        made.rubric, made.claim = rubric_of(
+            f"Is every statement, number and name in the last reply of the model in `{made.symbols[0]}` supported by "
+            f"what that call showed it, above all by what its search gave ({where}), and is none of them invented?",
+            list(OF_EXCHANGE),
+            [],
+        )
+        made.spans, made.fields, made.is_of_trace = [span], list(OF_EXCHANGE), False
+        named = {"field": "name", "one_of": [span]}
+        made.when = {"all_of": [named, {"field": OF_EXCHANGE[1], "present": True}]}
+        made.valid_when = "the last model call below the function is the one that writes the answer"
+
+    def _has_sql(self, symbol: str, prompts: list[Prompt]) -> bool:
+        """Return whether an agent writes SQL, by its prompts, or by a tool that runs what it writes."""
+        if writes_sql(symbol, prompts):
+            return True
+        callees, seen, frontier = self._code.material.sites.callees, {symbol}, [symbol]
+        for _ in range(_MAX_HOPS):
+            below = {e.dst for src in frontier for e in callees.get(src, ())} - seen
+            if any(_RUNS_SQL.search(snake(s.rpartition(".")[2])) for s in below):
+                return True
+            seen |= below
+            frontier = sorted(below)
+        return False
+
+    def _of_sql(
+        self, component: ComponentDraft, agent: _Agent, prompts: list[Prompt], found: list[FoundLine]
+    ) -> MetricDesign:
+        criterion = (
+            f"Does the SQL that the agent of `{agent.symbol}` ran or gave in this trace answer the question that was "
+            "asked, with tables, columns, joins, filters and aggregates as the schema shown to it means them?"
+        )
+        made = self._made(component, agent, prompts, found, criterion, "sql_answers_the_question")
+        made.purpose = "finds SQL that runs and answers another question"
+        made.demand = max(made.demand, _GROUNDED) + 1
+        return made
+
     def _obedient(
-        self, component: ComponentDraft, agent: _Agent, prompts: list[Prompt], found: list[_Found]
+        self, component: ComponentDraft, agent: _Agent, prompts: list[Prompt], found: list[FoundLine]
     ) -> MetricDesign:
         criterion = (
             f"Does the agent of `{agent.symbol}`, in its calls of tools and in its last answer, do what it is told at "
@@ -297,7 +324,7 @@ class TraceJudges:
         component: ComponentDraft,
         agent: _Agent,
         prompts: list[Prompt],
-        found: list[_Found],
+        found: list[FoundLine],
         criterion: str,
         family: str,
     ) -> MetricDesign:
@@ -338,39 +365,3 @@ class TraceJudges:
             is_of_trace=True,
             tools=sorted({p.component for p in tools} - {component.id}),
         )
-
-
-def _chain(subject: Subject) -> _Found | None:
-    """Return the line at which a function puts a search before an answer: by a library, or in a chain with `|`."""
-    path = subject.program.path(subject.info)
-    for call in subject.calls:
-        if _is_of_library(subject, call, _ANSWERS):
-            return _Found(subject.symbol, CodePlace(path, call_line(call)), last_name(call))
-    file = subject.program.files[subject.info.module]
-    if file is None or b"etriever" not in file.source:
-        return None
-    every = [(s, e) for s in subject.statements for own in own_expressions(s) for e in walk(own)]
-    if any(e[0] == "o" and e[1] == "|" for _, e in every):
-        for s, e in every:
-            given = [v for _, v in pairs_in(e)] if e[0] == "d" else []
-            given += [v for _, v in keywords_of(e)] if is_call(e) and last_name(e) in _PARALLEL else []
-            if any(_RETRIEVER.search(n) for v in given for n in names_in(v)):
-                return _Found(subject.symbol, CodePlace(path, line_of(s)), "search of a chain")
-    return None
-
-
-def _searches(subject: Subject) -> list[_Found]:
-    out = []
-    for call in subject.calls:
-        if _is_of_library(subject, call, _SEARCHES):
-            place = CodePlace(subject.program.path(subject.info), call_line(call))
-            out.append(_Found(subject.symbol, place, last_name(call)))
-    return out
-
-
-def _is_of_library(subject: Subject, call: Expr, name: re.Pattern[str]) -> bool:
-    """Return whether a call is one of a library of searches, by a part of its name."""
-    if not any(map(name.search, callee_text(call).split("."))):
-        return False
-    names = subject.sites.names_outside(subject.symbol, call)
-    return any(_LIBRARIES.search(n) and any(map(name.search, n.split("."))) for n in names)

@@ -15,6 +15,7 @@ from gapwatch.design.emission.interpreter.model_replies import (
     count_results,
     member,
     parsed_body,
+    provided_text,
     reply_text,
     worst_reason,
 )
@@ -64,6 +65,7 @@ class ClientCall(RunningCall):
         """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""
         if self.kind == "llm":
             self.parts |= chunk_reply(value)
+            _note_provided(value, self.call)
             if (text := reply_text(value)) and sum(map(len, self.texts)) < MOST_CHARACTERS:
                 self.texts.append(text)
 
@@ -97,6 +99,7 @@ class ClientCall(RunningCall):
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
         for around in calls_around(call):
             around.is_answered = True
+        _note_provided(result, call)
         for name, value in found.items():
             if name.endswith("_tokens") or name == "cost_usd":
                 notes[name] = notes.get(name, 0) + value
@@ -135,6 +138,13 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
         made.asked = next((value for name, value in values.items() if name != "self" and _is_given(value)), None)
     contexts.attach(made.context)
     return made
+
+
+def _note_provided(value: Any, call: WatchedCall) -> None:
+    """Note what the provider of a model found itself, behind what the model was sent."""
+    if (found := provided_text(value)) is not None:
+        for around in calls_with("model_prompt", call):
+            around.notes["model_prompt"] = f"{around.notes['model_prompt'] or ''}\n\nFound by the provider:\n{found}"
 
 
 def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:

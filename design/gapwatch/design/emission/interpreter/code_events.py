@@ -15,7 +15,7 @@ from opentelemetry import context as contexts
 
 from gapwatch.design.emission.interpreter.client_call import ClientCall, begin_client
 from gapwatch.design.emission.interpreter.listed_code import ListedFunctions, WatchedCode
-from gapwatch.design.emission.interpreter.model_replies import member
+from gapwatch.design.emission.interpreter.model_replies import is_response, member
 from gapwatch.design.emission.interpreter.span_writer import SpanWriter
 from gapwatch.design.emission.interpreter.waiting_root import WaitingRoot, begin_entry
 from gapwatch.design.emission.interpreter.watched_call import WatchedCall, innermost_call, innermost_with
@@ -33,6 +33,8 @@ _PARSERS = frozenset(
 _KEPT = "_gapwatch_context"
 #: References to the frame of a generator that is gone: the entry of it, a variable, and an argument.
 _HOLDERS = 3
+#: Most responses that are held until they are sent.
+_MOST_HELD = 1_000
 _CLIENTS = ("llm", "retrieval", "body", "chunk")
 #: Something that ends with a frame, and whose context is the current one while the frame runs.
 Running = WatchedCall | ClientCall | WaitingRoot
@@ -61,6 +63,8 @@ class CodeEvents:
         #: Generators under way. One that nobody takes from any more may end without any event.
         self._streams: dict[int, tuple[FrameType, WatchedCall]] = {}
         self._told: set[int] = set()
+        #: Responses that were not sent yet, with the calls that gave them.
+        self._held: dict[int, tuple[Any, WatchedCall]] = {}
         self.tool = -1
         writer.before_exit = self._end_streams
 
@@ -126,6 +130,10 @@ class CodeEvents:
                 self._calls[key] = entry
         elif what == "wrapper":
             self._begin_wrapped(frame)
+        elif what == "response":
+            if (held := self._held.pop(id(frame.f_locals["self"]), None)) is not None:
+                self._sent[key] = held[1]
+                held[1].enter()
         elif what in ("failed", "repeats", "succeeded"):
             if (around := innermost_call()) is not None:
                 around.note_attempt(what)
@@ -206,7 +214,7 @@ class CodeEvents:
     def _hand_on(self, call: WatchedCall, result: Any) -> bool:
         """Return whether the result is a stream that is sent after the function; then the span ends with the stream."""
         if "of_response" not in call.notes.values():
-            return False
+            return self._hold(call, result)
         source = member(result, "body_iterator") or member(result, "response") or result
         frame: FrameType | None = None
         if isinstance(source, AsyncGeneratorType):
@@ -223,6 +231,18 @@ class CodeEvents:
         call.leave()
         self._sent[id(frame)] = call
         self._streams[-id(frame)] = frame, call
+        return True
+
+    def _hold(self, call: WatchedCall, result: Any) -> bool:
+        """Return whether the result is a response that asks a model when it is sent; then the span ends with that."""
+        if "model_prompt" not in call.notes or call.notes["model_prompt"] is not None or not is_response(result):
+            return False
+        call.leave()
+        self._held[id(result)] = result, call
+        while len(self._held) > _MOST_HELD:
+            # A response that is never sent has said nothing.
+            given, lost = self._held.pop(next(iter(self._held)))
+            self._writer.end(lost, given, None, is_stream=False)
         return True
 
     def _end_streams(self) -> None:

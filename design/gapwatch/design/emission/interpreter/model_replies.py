@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
+from gapwatch.design.emission.interpreter.plain_values import MOST_OF_PROMPT, text_of_value
+
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
 #: Reasons of replies that are whole.
@@ -147,6 +149,18 @@ def reply_text(value: Any) -> str | None:
     return None
 
 
+def provided_text(value: Any) -> str | None:
+    """Return what the provider of a model found itself for a reply or a chunk, as JSON: Azure OpenAI on own data.
+
+    Args:
+        value: Result of a client.
+    """
+    choices = member(value, "choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    context = member(_first(choice, ("message", "delta")), "context")
+    return text_of_value(context, MOST_OF_PROMPT) if context else None
+
+
 def _said(message: Any) -> str | None:
     """Return the text of a message, or its calls of tools."""
     content = member(message, "content")
@@ -231,6 +245,11 @@ def _response_reason(value: Any) -> str | None:
 
 def _first(value: Any, names: tuple[str, ...]) -> Any:
     return next((found for name in names if (found := member(value, name)) is not None), None)
+
+
+def is_response(value: Any) -> bool:
+    """Return whether a value is a response of Starlette that gives its parts when it is sent."""
+    return any(c.__name__ == "StreamingResponse" and c.__module__ == "starlette.responses" for c in type(value).__mro__)
 
 
 def member(value: Any, name: str) -> Any:

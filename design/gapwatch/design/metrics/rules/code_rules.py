@@ -12,6 +12,7 @@ from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_
 from gapwatch.design.metrics.rules.error_paths import in_body
 from gapwatch.design.metrics.rules.handed_answers import handed_call
 from gapwatch.design.metrics.rules.place_rules import PLACE_RULES, UNSERVED
+from gapwatch.design.metrics.spans import OF_EXCHANGE
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     constants_in,
@@ -249,7 +250,8 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
     """Say why a metric is no judge of a model's words, or None."""
     if metric.source != "judge":
         return None
-    if not metric.prompts and not (metric.is_of_trace and metric.evidence_from):
+    is_of_exchange = OF_EXCHANGE[1] in metric.fields
+    if not metric.prompts and not ((metric.is_of_trace or is_of_exchange) and metric.evidence_from):
         return "it names no prompt that a model is sent"
     known = [p.place for found in view.prompts.values() for p in found]
     for place in metric.prompts:
@@ -258,7 +260,7 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
     if metric.is_of_trace:
         # Its evidence is made of the calls that fetch it.
         return None
-    outputs = {output_of(view.code, symbol) for symbol in metric.symbols}
+    outputs = set() if is_of_exchange else {output_of(view.code, symbol) for symbol in metric.symbols}
     if outputs == {Output.SELDOM}:
         return "most answers of the function hold no word of the model"
     if outputs == {Output.NOTHING} or (
@@ -267,11 +269,11 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         return "the output holds no word of the model: the function gives back a number, whether it worked, or nothing"
     if (why := _why_of_another(metric, view)) is not None:
         return why
-    if all(_is_told_nothing(symbol, view) for symbol in metric.symbols):
+    if not is_of_exchange and all(_is_told_nothing(symbol, view) for symbol in metric.symbols):
         return "what the model is asked stands in the object: the method is given nothing that a judge could read"
-    if (count := _objects_that_give(metric, view)) > 1:
+    if metric.prompts and (count := _objects_that_give(metric, view)) > 1:
         return f"the prompt is one of {count}: each object gives its own"
-    for place in metric.evidence_from:
+    for place in metric.evidence_from if metric.tier else ():
         found = view.code.statement_at(place)
         if found is None or not _is_outside(*found, view):
             return f"the evidence at {place} does not come from a search, a tool or a data source"

@@ -1,0 +1,199 @@
+"""Criteria of judges: what an answer must rest on, which SQL answers a question, what a prompt asks for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.model import ComponentDraft, TierDraft
+from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.reply_flow import has_member, is_exchange_seen
+from gapwatch.design.metrics.catalog import metric_name
+from gapwatch.design.metrics.prompt_demands import (
+    answers_from_found,
+    asks_nothing,
+    is_find,
+    is_for_statements,
+    writes_sql,
+)
+from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
+from gapwatch.design.patterns.library_uses import CodePlace
+
+
+@dataclass(frozen=True)
+class JudgedTier:
+    """The tier whose answers are judged.
+
+    Attributes:
+        prefix: What the names of its judges begin with.
+        prompts: Its own: the one with the task first.
+        span: The span of its function; None where it is asked for none.
+        is_kept: Whether its function gives no text, so that the span's output is the model's reply.
+        code: The functions.
+    """
+
+    component: ComponentDraft
+    tier: TierDraft
+    prefix: str
+    prompts: list[Prompt]
+    span: IntegrationPoint | None
+    is_kept: bool
+    code: ClaimedCode
+
+    def has_member(self, key: str) -> bool:
+        """Return whether the output is an object with a key: it is written so, or it is what the reply is parsed to."""
+        return not self.is_kept and not self.is_seen and has_member(self.code, self.tier.symbol, key)
+
+    @cached_property
+    def is_seen(self) -> bool:
+        """True if its span has what the model was last sent and said."""
+        return is_exchange_seen(self.code, self.tier.symbol)
+
+    @cached_property
+    def given(self) -> set[str]:
+        """Names of what its span shows as input."""
+        subject = self.code.subject(self.tier.symbol)
+        return {p.name for p in subject.ir.params} if subject is not None else set()
+
+    @property
+    def inputs(self) -> list[str]:
+        """What a judge reads."""
+        return list(OF_EXCHANGE) if self.is_seen else ["input", "output"]
+
+    @property
+    def answer(self) -> str:
+        """Name of the judged text, for a criterion."""
+        if self.is_seen:
+            return f"last reply of the model in `{self.tier.symbol}`"
+        return f"{'reply of the model in' if self.is_kept else 'answer of'} `{self.tier.symbol}`"
+
+    @property
+    def place(self) -> CodePlace:
+        """Place of its prompt, or of its code."""
+        return self.prompts[0].place if self.prompts else self.tier.place
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """Criterion of a judge.
+
+    Attributes:
+        family: The judge's name without the component's and the tier's.
+        inputs: What it is shown of the span.
+        failure: What it finds.
+    """
+
+    family: str
+    text: str
+    inputs: list[str]
+    concern: str
+    failure: str
+
+
+#: Keys of a provider's reply around the answer; no model chose their values.
+_ENVELOPE = frozenset(
+    "choices delta done error event finish_reason id index model object role stop_reason type usage".split()  # noqa: SIM905
+)
+
+
+#: Judges that an owner wants before others.
+FIRST = frozenset({"sql_answers_the_question"})
+#: Names of what is fetched to ask with, and states nothing.
+_IS_ASKED_WITH = re.compile(r"example|instruction|history|prompt|question|message|dialect|schema")
+#: Prompts, and characters of them, that are read for what the model is to write.
+_MOST_READ, _MOST_OF_TASK = 2, 700
+#: Keys in which a model thinks aloud before it answers.
+_THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|justification|analysis$", re.I)
+
+
+def criteria_of(judged: JudgedTier) -> list[Criterion]:
+    """Return the criteria by which the answers of a tier are judged."""
+    tier, prompts, place = judged.tier, judged.prompts, judged.place
+    evidence = sorted({f for p in prompts for f in p.evidence_fields if not _IS_ASKED_WITH.search(f.lower())})
+    said = "\n".join(p.text for p in prompts)
+    read = {k for p in prompts for k in p.output_fields} - _ENVELOPE
+    keys = sorted(k for k in read if not _THOUGHTS.search(k) and k in said and judged.has_member(k))
+    asked = _asked(prompts)
+    if writes_sql(tier.symbol, prompts):
+        return [_of_sql(judged)]
+    out: list[Criterion] = []
+    # What was fetched inside of the function is in its span only with the prompt.
+    is_shown = judged.is_seen or bool(judged.given.intersection(f for p in prompts for f in p.fields))
+    told = " ".join(" ".join(p.text.split()) for p in prompts[:_MOST_READ])[:_MOST_OF_TASK]
+    if is_shown and is_for_statements(tier.symbol, told) and (evidence or answers_from_found(prompts)):
+        out.append(_of_support(judged, evidence))
+    for key in keys[:2]:
+        out.append(
+            Criterion(
+                family=f"{metric_name(key)}_is_right",
+                text=f"Is the member `{key}` of the {judged.answer} right for what was asked, given what the "
+                f"prompt at {place} says about it?",
+                inputs=["input", f"output#/{key}"],
+                concern="quality",
+                failure=f"wrong {key}",
+            )
+        )
+    if (asked or not out) and not asks_nothing(prompts) and (is_shown or not evidence):
+        what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
+        if judged.is_seen:
+            what = f"the prompt that it was sent, which is made at {place} ({what})"
+        out.append(
+            Criterion(
+                family="follows_its_prompt",
+                text=f"Does the {judged.answer} do what it is told by {what}{'' if judged.is_seen else f' ({place})'}, "
+                "all of it and nothing else?",
+                inputs=judged.inputs,
+                concern="quality",
+                failure=f"an answer that does not do what {place} asks",
+            )
+        )
+    return out
+
+
+def _of_support(judged: JudgedTier, evidence: list[str]) -> Criterion:
+    """Return the criterion that an answer rests on what was found: what the model was shown, or the function given."""
+    prompts, place = judged.prompts, judged.place
+    fields = [f for f in _fields(prompts, evidence) if judged.is_seen or f in judged.given]
+    shown = evidence or [f for f in fields if is_find(f)]
+    if judged.is_seen:
+        rest = f" (above all {_listed(shown)})" if shown else ""
+        by = f"what that call showed it, by the prompt made at {place}{rest}"
+    else:
+        by = f"{_listed(fields)}, which it is given by the prompt at {place}, or by what was asked"
+    return Criterion(
+        family="rests_on_" + (metric_name(shown[0]) if len(shown) == 1 else "its_sources"),
+        text=f"Is every statement, number, name and citation of the {judged.answer} supported by {by}, and is none "
+        "invented?",
+        inputs=judged.inputs,
+        concern="groundedness",
+        failure=f"statements without support in {', '.join(shown) or 'what the model was shown'}",
+    )
+
+
+def _of_sql(judged: JudgedTier) -> Criterion:
+    """Return the criterion that SQL which a model writes answers the question."""
+    return Criterion(
+        family="sql_answers_the_question",
+        text=f"Does the SQL in the {judged.answer} answer the question that was asked, with tables, columns, joins, "
+        f"filters and aggregates as the schema and the instructions shown to the model mean them ({judged.place})?",
+        inputs=judged.inputs,
+        concern="quality",
+        failure="SQL that runs and answers another question",
+    )
+
+
+def _fields(prompts: list[Prompt], evidence: list[str]) -> list[str]:
+    """Return the names of all that fills prompts, what was fetched first."""
+    return list(dict.fromkeys([*evidence, *(f for p in prompts for f in p.fields if f not in evidence)]))
+
+
+def _listed(fields: list[str]) -> str:
+    names = [f"`{f}`" for f in fields]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _asked(prompts: list[Prompt]) -> str:
+    text = next(filter(None, (" ".join(p.text.split()) for p in prompts)), "")
+    return text[:160] + ("…" if len(text) > 160 else "")
