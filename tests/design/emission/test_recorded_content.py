@@ -268,7 +268,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Collector:
         planned("again", **model),
         planned("hands_on"),
         planned("chats", kind="llm"),
-        planned("searches", kind="retrieval"),
+        planned("searches", kind="retrieval", start={"retrieved_count": "of_result"}),
         planned("asks", **model),
         planned("components"),
         planned("responds", start={"first_chunk_seconds": "of_response"}),
@@ -309,6 +309,7 @@ def test_passages_of_a_search_inside_a_library_are_a_span_and_those_of_a_planned
     (found,) = sent.named("BaseRetriever.invoke")
 
     assert (found.parent, found.attributes["input.value"]) == (chats.id, "pumps")
+    assert found.attributes["retrieved_count"] == searches.attributes["retrieved_count"] == 1
     passages = [{"page_content": "Pumps need oil.", "metadata": {"source": "a.pdf"}}]
     assert json.loads(found.attributes["output.value"]) == json.loads(searches.attributes["output.value"]) == passages
 

@@ -58,8 +58,9 @@ class ClientCall(RunningCall):
 
     @property
     def is_hidden_search(self) -> bool:
-        """True if it is a search whose passages no span of the plan gives."""
-        return self.kind == "retrieval" and self.call.plan["kind"] not in ("retrieval", "rerank")
+        """True if it is a search whose passages, or whose number, no span of the plan gives."""
+        is_planned = self.call.plan["kind"] in ("retrieval", "rerank") and "retrieved_count" in self.call.notes
+        return self.kind == "retrieval" and not is_planned
 
     def chunk(self, value: Any) -> None:
         """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""

@@ -216,6 +216,8 @@ class SpanWriter:
         around = trace.set_span_in_context(search.call.span)
         span = self._tracer().start_span(name, context=around, start_time=search.began)
         span.set_attribute("openinference.span.kind", "RETRIEVER")
+        if error is None and (count := count_results(result)) is not None:
+            span.set_attribute("retrieved_count", count)
         if self._has_content:
             span.set_attribute("input.value", text_of_value(search.asked))
             if error is None:
