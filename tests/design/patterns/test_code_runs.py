@@ -21,6 +21,7 @@ RUNS = {
     "a sandbox": "def f(self, script):\n    return self.sandbox.execute(script)\n",
     "code in other code": "import subprocess\ndef f(code):\n    wrapped_code = f'try: {code}'\n    return subprocess.run(wrapped_code)\n",
     "another process": "def f(self, code):\n    p = Process(target=self._run_code, args=(code,))\n    p.start()\n",
+    "code by a longer name": "def f(code_str):\n    exec(code_str)\n",
     "a method by its name": "def f(tool, args):\n    return tool.run_python_code(code=args['code'], timeout=3)\n",
 }
 NONE = {
@@ -81,3 +82,31 @@ def test_code_that_fails_is_counted_apart_from_other_failures(tmp_path: Path) ->
     assert _of(made.metrics, "code_failures") == [13]
     assert 13 not in _of(metrics, "failure_answers")
     assert 21 in _of(metrics, "failure_answers")
+
+
+RAISES = APP.replace(
+    '        return f"Error: {e}"\n    return "done"', '        raise CodeFailed("it failed") from e\n    return "done"'
+)
+
+
+def test_code_whose_failure_is_raised_has_failed_too(tmp_path: Path) -> None:
+    assert RAISES != APP
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": RAISES})))
+
+    assert _of(made.metrics, "code_failures") == [13]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    return run_code(", '    try:\n        return run_code("")\n    except CodeFailed:\n        return "Error: it failed"\n    return run_code('),
+        ("except Exception as e:\n        raise", "except ImportError as e:\n        raise"),
+        ("exec(code, {})", "compile(code)"),
+    ],
+    ids=["whose caller gives it back", "of what is to run it", "that is not run"],
+)  # fmt: skip
+def test_another_failure_that_is_raised_is_none_of_the_code(old: str, new: str, tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": RAISES.replace(old, new)})))
+
+    assert RAISES.replace(old, new) != RAISES
+    assert 13 not in _of([*made.metrics, *(s.metric for s in made.selection.shelf)], "code_failures")

@@ -283,7 +283,7 @@ class _Planner:
         return 0
 
     def _failures(self) -> str:
-        hits = self._hits("returns_failure")
+        hits = [*self._hits("returns_failure"), *self._hits("runs_code", "raises")]
         if hits:
             self.made.start["answer_outcome"] = "answered"
         for hit in hits:

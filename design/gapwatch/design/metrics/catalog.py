@@ -484,13 +484,23 @@ class Catalog:
         }
         return [h for h in hits if h not in given_up]
 
+    def _raised_by_code(self) -> list[PatternHit]:
+        """Return where code that failed raises, unless who calls it gives the failure back."""
+        material, told = self.material, ("returns_failure", "tells_model_error")
+        out: list[PatternHit] = []
+        for hit in self._hits("runs_code", "raises") if self.is_reached else ():
+            callers = {edge.src for edge in material.sites.callers[hit.symbol]} | {hit.symbol}
+            if not any(h.pattern in told for symbol in callers for h in material.hits_of(symbol)):
+                out.append(hit)
+        return out
+
     def _failure_answers(self) -> Iterator[MetricDesign]:
         running = {h.symbol for h in self._hits("runs_code")}
         failed = self._failed()
         for family, hits, purpose, action in (
             (
                 "code_failures",
-                [h for h in failed if h.symbol in running],
+                [*(h for h in failed if h.symbol in running), *self._raised_by_code()],
                 "code and commands that the model wrote run, and end in time and without an error",
                 "read the failing code with its error; a new model or prompt often changes it first",
             ),

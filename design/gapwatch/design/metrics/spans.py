@@ -39,7 +39,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
     "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
     "cuts_context": ("attributes.context_outcome",),
-    "runs_code": ("status", "error_type"),
+    "runs_code": ("attributes.answer_outcome", "status", "error_type"),
 }
 #: What a model was last sent below a function, and what it said to that.
 OF_EXCHANGE = ("attributes.model_prompt", "attributes.model_reply")

@@ -7,8 +7,21 @@ from collections.abc import Iterator
 
 from gapwatch.design.patterns.code_walk import arguments_of, names_in, target_names, text_of, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.source.ir import Expr, call_line, is_call, keywords_of, targets_of, value_of
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    body_of,
+    call_line,
+    caught_by,
+    handler_body,
+    handlers_of,
+    is_call,
+    keywords_of,
+    line_of,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name, statements
 
 #: What runs code by its name; `exec` and `eval` are built in.
 _RUNS = re.compile(
@@ -20,12 +33,16 @@ _OF_PROCESSES = frozenset({"run", "Popen", "call", "check_call", "check_output",
 _PROCESSES = frozenset({"subprocess", "os"})
 _OF_SANDBOXES = frozenset({"run", "execute", "exec", "run_code", "process"})
 _SANDBOX = re.compile(r"sandbox|interpreter|kernel|repl$|executor$|jupyter", re.I)
+#: Exceptions of what is to run the code.
+_CANNOT = re.compile(r"ImportError|ModuleNotFound|FileNotFound|Connection|Permission|Interrupt|Cancelled")
 #: Names of code that somebody else wrote.
-_CODE = re.compile(r"(^|_)(code|script|commands?|cmd|snippet|program_text|bash|shell_input)$", re.I)
+_CODE = re.compile(
+    r"(^|_)(code|script|commands?|cmd|snippet|program_text|bash|shell_input)(_(str|string|text|block|exec))?$", re.I
+)
 
 
 def find_code_runs(subject: Subject) -> Iterator[PatternHit]:
-    """Yield the calls of a function that run code which it was given."""
+    """Yield the calls of a function that run code which it was given, and where it raises because the code failed."""
     if subject.ir.kind == "module":
         return
     own = {
@@ -35,6 +52,7 @@ def find_code_runs(subject: Subject) -> Iterator[PatternHit]:
         for target in targets_of(s)
         for name in target_names(target)
     }
+    lines: list[int] = []
     for call in subject.calls:
         given = [*arguments_of(call), *(value for _, value in keywords_of(call))]
         names = {n for e in given for n in names_in(e)} - own
@@ -42,7 +60,26 @@ def find_code_runs(subject: Subject) -> Iterator[PatternHit]:
         names |= {str(one[2][1]) for e in given for one in walk(e) if one[0] == "s" and one[2][0] == "k"}
         if _is_run(call, given) and any(_CODE.search(n.rpartition(".")[2]) for n in names):
             evidence = f"runs {text_of(call)}"[:160]
+            lines.append(call_line(call))
             yield subject.hit("runs_code", call_line(call), call_line(call), "code", evidence, 0.8)
+    for s in subject.statements if lines else ():
+        if s[0] == "try" and any(_holds(s, line) for line in lines):
+            yield from _raised(subject, s)
+
+
+def _holds(s: Stmt, line: int) -> bool:
+    """Return whether a line lies in the protected block of a `try`."""
+    body = body_of(s)
+    return bool(body) and line_of(body[0]) <= line <= max(line_of(x) for x in statements(body))
+
+
+def _raised(subject: Subject, s: Stmt) -> Iterator[PatternHit]:
+    """Yield where the handlers of a `try` raise because of what failed in it, and not because it cannot be run."""
+    for handler in handlers_of(s):
+        for x in handler_body(handler):
+            if x[0] == "raise" and not _CANNOT.search(text_of(caught_by(handler))):
+                evidence = f"except {text_of(caught_by(handler)) or 'everything'}: raises {text_of(value_of(x))}"
+                yield subject.hit("runs_code", line_of(x), line_of(x), "raises", evidence[:160], 0.8)
 
 
 def _is_written_here(value: Expr) -> bool:
