@@ -99,6 +99,22 @@ PLACES: dict[str, tuple[dict[str, str], str]] = {
         },
         "texts.py:2",
     ),
+    "a field of settings that a class method of their base makes": (
+        {
+            "texts.py": _ASSIGNED,
+            "settings.py": "from dataclasses import dataclass, field, fields\nimport texts\n\n\n"
+            "@dataclass\nclass Base:\n"
+            "    model: str = 'm'\n\n    @classmethod\n    def from_config(cls, config):\n"
+            "        return cls(**{k: v for k, v in config.items() if k in fields(cls)})\n\n\n"
+            "@dataclass\nclass Settings(Base):\n"
+            "    answer: str = field(default=texts.ANSWER,"
+            " metadata={'description': 'The prompt by which all questions are answered.'})\n",
+            "m.py": "import openai\nfrom settings import Settings\n\n\ndef ask(question, context, config):\n"
+            "    settings = Settings.from_config(config)\n"
+            f"    return {_SEND.replace('{prompt}', 'settings.answer.format(context=context)')}\n",
+        },
+        "texts.py:2",
+    ),
     "put together by a neighbour in another file": (
         {
             "texts.py": f'def answer_prompt(context):\n    return f"{_TEXT}"\n',

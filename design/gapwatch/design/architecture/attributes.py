@@ -195,10 +195,15 @@ class HeldObjects:
             if made is not None:
                 yield made
                 return
+            own = owner_of(callee_of(e)) if is_member(callee_of(e)) else None
             for edge in subject.inside(e):
                 if (builder := subject.other(edge.dst)) is not None:
                     for given in builder.returned:
                         yield from self.classes_of(given, builder, depth + 1)
+                        # A class method makes an object of the class that it is called on: `Settings.from_file(path)`.
+                        if own is not None and is_call(given) and callee_of(given) == ("n", "cls"):
+                            number = self._named(own, subject)
+                            yield from () if number is None else (number,)
             inner = [owner_of(callee_of(e))] if name in _AS_DICTIONARY and is_member(callee_of(e)) else arguments_of(e)
             for argument in inner:
                 yield from self.classes_of(argument, subject, depth + 1)
