@@ -259,7 +259,16 @@ def answer(question, vector):
     assert found == {"app.ItemSearcher.search"}
 
 
-@pytest.mark.parametrize(("name", "is_counted"), [("vector_search", True), ("batch_vector_search", False)])
+@pytest.mark.parametrize(
+    ("name", "is_counted"),
+    [
+        ("vector_search", True),
+        ("batch_vector_search", False),
+        ("search_memories", False),
+        ("search_in_memory", True),
+        ("find_memorable", True),
+    ],
+)
 def test_a_search_for_many_questions_has_no_count_of_passages(name: str, is_counted: bool, tmp_path: Path) -> None:
     program = f"""
 import openai

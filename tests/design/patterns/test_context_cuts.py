@@ -46,6 +46,11 @@ CUTS: dict[str, tuple[str, int]] = {
         "                findings = findings[:4000]\n                continue\n            raise\n",
         7,
     ),
+    "the beginning, and a word of it": (
+        "def f(rows):\n    text = rows.to_csv()\n    if len(text) > 1000:\n        text = text[:1000] + '\\n(Results truncated)'\n"
+        "    return f'{text} IMPORTANT'\n",
+        4,
+    ),
     "the first of many": (
         "MAX_CHUNKS = 9\ndef f(chunks):\n    if len(chunks) > MAX_CHUNKS:\n        chunks = chunks[:MAX_CHUNKS]\n"
         "    return chunks\n",
@@ -65,6 +70,8 @@ NONE: dict[str, str] = {
     "tokens of an account": "def f(user):\n    while user.access_tokens > MAX:\n        user.sessions.pop()\n",
     "no tokens at all": "def f(steps, most):\n    while len(steps) > most:\n        steps.pop(0)\n",
     "a page of rows": "def f(rows, limit):\n    if len(rows) > limit:\n        rows = rows[:limit]\n    return rows\n",
+    "a preview that says nothing of it": "def f(text):\n    if len(text) > 100:\n        text = text[:100] + '...'\n"
+    "    return text\n",
     "whether there are any": "def f(tokens):\n    while tokens > 0:\n        tokens = take(tokens)\n        items.pop()\n",
 }
 CHAT = """

@@ -74,7 +74,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("fallback_rate", 5.5),
     ("output_fields", 5),
     ("breaker_open_rate", 4.5),
-    ("finish_reason", 4.5),
+    ("finish_reason", 5),
     ("stream_completed", 4.5),
     ("guardrail_errors", 4.5),
     ("error_rate", 4),
@@ -84,7 +84,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("embedding_errors", 3),
     ("queue_wait_seconds", 1),
     ("cost_per_answer", 1),
-    ("model_cost", 4),
+    ("model_cost", 5),
     ("cache_hit_rate", -1),
     ("first_chunk_seconds", 3.5),
     ("service_latency", 0),
@@ -258,7 +258,7 @@ def _chosen(
             m.name: worth[m.name]
             - _of_same(m) * families[_kind(m)]
             - _OF_LIKE * families[_LIKE.get(_kind(m), "")]
-            - 0.75 * (judged if m.source == "judge" else of_component)[_owner(m)]
+            - 0.75 * (m.family != "passages_found") * (judged if m.source == "judge" else of_component)[_owner(m)]
             - (_of_same_prompt(m) if m.source == "judge" and (m.symbols[0], _judged(m)[1]) in prompts else 0)
             for m in fitting
         }
@@ -308,7 +308,12 @@ def _fails_with(metric: MetricDesign, other: MetricDesign) -> bool:
 
 
 def _of_same(metric: MetricDesign) -> float:
-    """Return what each metric of the same kind takes off; judges of two prompts look for different failures."""
+    """Return what each metric of the same kind takes off; judges of two prompts look for different failures.
+
+    That a client of a model answers is wanted beside what its callers make of the answer.
+    """
+    if metric.severity == "page" and _kind(metric) == "answer_present":
+        return 0.0
     return 0.5 if metric.source == "judge" else 1.5
 
 
@@ -323,8 +328,8 @@ def _is_of_sql(metric: MetricDesign) -> bool:
 
 
 def _owner(metric: MetricDesign) -> str:
-    """Return what a metric is about; one of model calls is about each call by itself."""
-    return metric.name if metric.members or metric.family in SHARED else metric.component
+    """Return what a metric is about; one of model calls, or of what they are sent, is about each call by itself."""
+    return metric.name if metric.members or metric.family in (*SHARED, "context_cuts") else metric.component
 
 
 def _judged(metric: MetricDesign) -> tuple[tuple[CodePlace, ...], CodePlace | str]:

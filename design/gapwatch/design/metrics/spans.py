@@ -201,7 +201,6 @@ _ORDER = (
     "fails_request",
     "has_cascade",
     "parses_json",
-    "cuts_context",
     "runs_code",
     "has_cache",
     "has_circuit_breaker",
@@ -212,6 +211,7 @@ _ORDER = (
     "has_db_write",
     "has_try_except",
     "returns_failure",
+    "cuts_context",
 )
 _WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 

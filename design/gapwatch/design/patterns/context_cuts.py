@@ -55,6 +55,8 @@ _PARTS = re.compile(
     r"|(extraction_)?requests|sections|transcripts?|pages|nodes|examples)$",
     re.I,
 )
+#: Words by which a text says that the rest of it is left out.
+_SAID = re.compile(r"truncat|omitted|left out|cut off|shortened", re.I)
 _LIMIT = re.compile(r"max_|_max|most|budget|[A-Z]_LIMIT", re.I)
 _PATTERN = "cuts_context"
 
@@ -95,6 +97,8 @@ def _cuts(s: Stmt, is_looped: bool) -> Iterator[tuple[int, str, Expr]]:
                 yield line_of(block[-1]), "leaves out the rest", test
         elif (line := _sliced_to(test, block)) is not None:
             yield line, "keeps the first ones", test
+        elif (line := _told_cut(test, block)) is not None:
+            yield line, "keeps the beginning and says so", test
     fits = branches_of(s)[0][0]
     rest = s[3]
     if is_looped and rest and _is_under(fits) and rest[-1][0] in ("break", "continue") and not _puts(rest):
@@ -144,6 +148,25 @@ def _is_cut(call: Expr) -> bool:
 def _puts(block: Body) -> bool:
     """Return whether a block keeps elsewhere what does not fit, as a splitter does."""
     return any(last_name(c) in ("append", "extend", "add", "insert", "put") for c in calls_in(block))
+
+
+def _told_cut(test: Expr, block: Body) -> int | None:
+    """Return the line of `text = text[:1000] + "(truncated)"` under `len(text) > 1000`; None for other blocks."""
+    compared = [e for e in walk(test) if e[0] == "q" and set(operators_of(e)) <= {">", ">="}]
+    sized = {
+        text_of(arguments_of(o)[0])
+        for e in compared
+        for o in operands_of(e)[:1]
+        if is_call(o) and last_name(o) == "len" and arguments_of(o)
+    }
+    for s in block:
+        value = value_of(s) if s[0] in ("assign", "return") else None
+        if value is None or value[0] not in ("o", "f"):
+            continue
+        cut = [e for e in walk(value) if e[0] == "s" and e[2][0] == "sl" and text_of(e[1]) in sized]
+        if cut and any(_SAID.search(text) for text in constants_in(value)):
+            return line_of(s)
+    return None
 
 
 def _sliced_to(test: Expr, block: Body) -> int | None:

@@ -22,6 +22,7 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.routes.apologies import apologies
 from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
@@ -75,6 +76,7 @@ def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     seen = {line_of(s) for s in subject.statements if s[0] in ("if", "for", "while", "with", "try")} - handled
     others = [(*one, "no right form", 0.7) for one in invalid_answers(subject)]
     others += [(*one, "nothing found", 0.7) for one in nothing_found(subject)]
+    others += [(*one, "fixed text", 0.7) for one in apologies(subject)]
     ends = NormalEnds(subject)
     for value, line, kind, confidence in (*_of_block(subject, subject.ir.body, []), *others):
         if line not in seen and not says_status(value) and not ends.holds(value, line, kind):

@@ -117,3 +117,6 @@ def _texts_of(value: Expr) -> Iterator[str]:
             yield from _texts_of(argument)
         if callee_of(e)[0] == "a":
             yield from _texts_of(callee_of(e)[1])
+    elif is_call(e) and positional_of(e) and is_text(positional_of(e)[0]):
+        # `return streamed("No results found")`
+        yield positional_of(e)[0][1]

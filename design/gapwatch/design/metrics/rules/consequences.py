@@ -26,6 +26,7 @@ from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.routes.apologies import apologies
 from gapwatch.design.source.ir import (
     Stmt,
     body_of,
@@ -129,6 +130,8 @@ class Consequences:
     def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
         if _is_page(subject) or _is_no_failure(subject, place.line):
             return "a person sees it, the request asks for what is not there, or a value is handed back unchanged"
+        if any(line == place.line for _, line in apologies(subject)):
+            return None  # Whoever is sorry for a missing answer was to give one, wherever it was to come from.
         if not self.is_on_path(subject.symbol):
             return _OFF_PATH
         if _of_memory(subject) and subject.symbol not in self.code.reaching(_MODELS):

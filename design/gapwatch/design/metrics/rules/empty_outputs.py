@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
 from gapwatch.design.metrics.rules.code_view import runs_tool
+from gapwatch.design.metrics.rules.stream_rules import sends_starts
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     keyword,
@@ -72,6 +73,8 @@ def why_never_missing(code: ClaimedCode, symbol: str) -> str | None:
         return "gives an object of an own class, which is there whatever it holds"
     if _gives_something_else(code, subject):
         return "gives something else where the model fails"
+    if subject.ir.is_generator and any(s[0] == "for" and sends_starts(s) for s in subject.statements):
+        return "sends a piece of its own when the run begins"
     if subject.ir.is_generator and all(_is_event(e) for e in _sent(subject)):
         return "sends events of what it does, of which a failure is one"
     return None

@@ -39,6 +39,8 @@ def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
         return "it lists what is there and asks nothing"
     if is_of_time:
         return None
+    if any(_REMEMBERS.search(part) for part in subject.ir.qual.split(".")) or _OF_MEMORY.search(subject.ir.qual):
+        return "it looks for what was remembered of former requests, which may rightly be nothing"
     if "batch" in subject.ir.name or any("batch" in last_name(c) for c in at):
         return "it searches for many questions at once and gives a list for each: its count is that of the questions"
     read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
@@ -46,6 +48,9 @@ def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
     return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
 
 
+#: Names of functions and classes that give what was kept of former talks, whose store begins empty.
+_REMEMBERS = re.compile(r"(^|_)(?<!in_)(memor(y|ies)|remember\w*)(_|$)")
+_OF_MEMORY = re.compile(r"[a-z]Memory\.")
 #: Functions that make a text.
 _TEXTS = frozenset({"join", "dumps", "str", "format", "strip", "dedent"})
 

@@ -136,7 +136,7 @@ def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
         if s[0] in ("expr", "assign") and _sends(s):
             return True
         if s[0] == "for" and any(_sends(x) for x in statements(body_of(s))):
-            if _sends_starts(s):
+            if sends_starts(s):
                 return True
             within = [c for c in subject.calls if any(c is i for i in walk(iterable_of(s)))]
             inner = _streams_of(within, subject, view)
@@ -150,7 +150,7 @@ def _begins_by_itself(subject: Subject, view: CodeView, depth: int = 0) -> bool:
 _STARTS = frozenset({"on_chain_start", "on_chat_model_start", "on_llm_start"})
 
 
-def _sends_starts(loop: Stmt) -> bool:
+def sends_starts(loop: Stmt) -> bool:
     """Return whether a loop over the events of a run sends something at that of its start."""
     for s in statements(body_of(loop)):
         for test, block in branches_of(s) if s[0] == "if" else ():
