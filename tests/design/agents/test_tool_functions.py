@@ -20,6 +20,7 @@ _METHOD = _BODY.replace("    ", "        ", 1).replace("\n    ", "\n        ")
 
 TOOLS = {
     "a decorator": _HEAD + f"@tool\ndef look(query):\n{_BODY}",
+    "a text for an exception": _HEAD + "@tool\n" + "def look(query):\n" + _BODY.replace('f"Error: {e}"', '"The page is away, go on without it."'),
     "a decorator of an agent": _HEAD + f"@agent.tool\nasync def look(ctx, query):\n{_BODY}",
     "a class of a library": _HEAD + f"class Look(BaseTool):\n    def _run(self, query):\n{_METHOD}",
     "a class of the program": _HEAD
@@ -39,6 +40,8 @@ OTHERS = {
     "another method of a class of tools": _HEAD + f"class Look(BaseTool):\n    def refresh(self, query):\n{_METHOD}",
     "a class of agents": _HEAD + f"class Worker(ToolAgent):\n    def run(self, query):\n{_METHOD}",
     "a list of other things": _HEAD + f"def look(query):\n{_BODY}\n\nsteps = [look]\n",
+    "a text where nothing failed": _HEAD
+    + "@tool\ndef look(query):\n    found = requests.get(query, timeout=9).json()\n    if not found:\n        return 'Nothing was found there.'\n    return found\n",
     "an answer that is none": _HEAD + "@tool\ndef look(query):\n    return requests.get(query, timeout=9).text\n",
 }
 

@@ -10,8 +10,18 @@ from dataclasses import replace
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of, unwrapped, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.source.ir import Expr, is_call, members_in, pairs_in, targets_of, value_of
-from gapwatch.design.source.program import ClassInfo, Program, last_name
+from gapwatch.design.source.ir import (
+    Expr,
+    handler_body,
+    handlers_of,
+    is_call,
+    line_of,
+    members_in,
+    pairs_in,
+    targets_of,
+    value_of,
+)
+from gapwatch.design.source.program import ClassInfo, Program, last_name, statements
 
 #: Decorators that make a tool of a function: `@tool`, `@mcp.tool()`, `@function_tool`, `@register_tool`.
 _MAKES_TOOL = re.compile(r"(^|_)tool(_plain)?$|^(kernel|ai)_function$")
@@ -31,7 +41,7 @@ _AS_TOOL = frozenset({"func", "fn", "function", "coroutine", "async_fn"})
 
 
 def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[PatternHit]) -> set[PatternHit]:
-    """Return what a model is told by the functions that it calls as tools: the error texts that they give back.
+    """Return what a model is told by the functions that it calls as tools: error texts, and texts for an exception.
 
     A tool that runs code or commands is left to the metric of what the model wrote.
 
@@ -43,7 +53,7 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
     given: dict[str, list[PatternHit]] = defaultdict(list)
     running, told = set[str](), set[tuple[str, int]]()
     for hit in hits:
-        if hit.pattern == "returns_failure" and hit.kind == "error text":
+        if hit.pattern == "returns_failure" and hit.kind in ("error text", "fixed text"):
             given[hit.symbol].append(hit)
         elif hit.pattern == "runs_code":
             running.add(hit.symbol)
@@ -52,12 +62,24 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
     if not given:
         return set()
     subjects = [Subject(program, sites, i) for i in program.functions if i.ir.body and not i.is_overload]
-    failing = [hit for symbol in tool_functions(subjects, given) - running for hit in given.get(symbol, ())]
+    handled = {s.symbol: _handled(s) for s in subjects if s.symbol in given}
+    failing = [
+        hit
+        for symbol in tool_functions(subjects, given) - running
+        for hit in given.get(symbol, ())
+        if hit.kind == "error text" or hit.line in handled.get(symbol, ())
+    ]
     return {
         replace(h, pattern=_PATTERN, kind="tool error", evidence=f"told: {h.evidence}"[:160])
         for h in failing
         if (h.path, h.line) not in told
     }
+
+
+def _handled(subject: Subject) -> set[int]:
+    """Return the lines of the handlers of a function, where any text stands for an error."""
+    handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
+    return {line_of(x) for h in handlers for x in statements(handler_body(h))}
 
 
 def tool_functions(subjects: list[Subject], wanted: Collection[str]) -> set[str]:
