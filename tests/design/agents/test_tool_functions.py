@@ -46,6 +46,24 @@ OTHERS = {
 }
 
 
+LOOP = """
+from openai import OpenAI
+
+client = OpenAI()
+
+
+class Agent:
+    def run(self, message):
+        for _ in range(9):
+            answer = client.chat.completions.create(model="m", messages=[message]).choices[0].message
+            if not answer.tool_calls:
+                return answer
+            self.step(answer)
+
+    def step(self, answer):
+"""
+
+
 def told(root: Path, source: str) -> list[tuple[str, str]]:
     """Return (function, kind) of what a model is told of its failures."""
     scan = scan_repository(write_tree(root, {"m.py": source}))
@@ -58,6 +76,29 @@ def test_a_model_is_told_of_the_errors_of_its_tools(name: str, tmp_path: Path) -
     ((_, kind),) = told(tmp_path, TOOLS[name])
 
     assert kind == "tool error"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'found = f"Tool {name} was not found in the list"',
+        'return {"output": f"Unknown tool: {name}"}',
+        'self.add_tool_result(name, f"Error: {name} takes no text")',
+    ],
+)
+def test_a_model_is_told_of_a_tool_that_there_is_not(line: str, tmp_path: Path) -> None:
+    source = _HEAD + f"def act(self, name, steps):\n    if name not in self.known:\n        {line}\n    return None\n"
+    loop = f"{LOOP}        self.act(answer, 1)\n\n    def act(self, name, steps):\n        if name not in self.known:\n            {line}\n"
+
+    assert told(tmp_path / "alone", source) == ([] if "add_" in line else [("act", "tool error")])
+    assert told(tmp_path / "loop", loop) == [("act", "tool error")]
+
+
+@pytest.mark.parametrize(
+    "line", ['raise ValueError(f"Unknown tool {name}")', 'log.error("Tool not found")', 'x = "A tool"']
+)
+def test_who_raises_or_logs_it_tells_no_model(line: str, tmp_path: Path) -> None:
+    assert told(tmp_path, _HEAD + f"def act(self, name):\n    {line}\n") == []
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gapwatch.design.agents.exit_causes import is_of_form
 from gapwatch.design.agents.turns import runs_tool
 from gapwatch.design.patterns.code_runs import find_code_runs
-from gapwatch.design.patterns.code_walk import arguments_of, keyword, own_expressions, text_of, walk
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, keyword, own_expressions, text_of, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.failure_answers import find_failure_answers
 from gapwatch.design.routes.forms import Forms
@@ -32,6 +33,14 @@ _RESULTS = frozenset(
     {"ToolMessage", "ToolResult", "ToolResultBlock", "ToolResponse", "FunctionMessage", "ToolReturnPart"}
 )
 _PATTERN = "tells_model_error"
+#: Functions that put the result of a tool into the conversation.
+_TELLS = re.compile(r"(^|_)(observation|tool_(result|message|output|response))s?$", re.I)
+#: Texts that say that a model named a tool which there is not.
+NO_SUCH_TOOL = re.compile(
+    r"\b(unknown|no such|unrecogni[sz]ed|unsupported) tool\b"
+    r"|\btools?\b.{0,60}\b(not found|does(n't| not) exist|not (available|registered|recogni[sz]ed|supported))\b",
+    re.I | re.S,
+)
 
 
 def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit]:
@@ -42,7 +51,7 @@ def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit
         for e in own_expressions(s):
             for one in walk(e):
                 content = _result(one)
-                if content is not None and Forms([], "").of(content) == "error" and line_of(s) not in seen:
+                if content is not None and _is_error(content) and line_of(s) not in seen:
                     seen.add(line_of(s))
                     yield subject.hit(_PATTERN, line_of(s), line_of(s), "tool error", f"told: {text_of(content)}", 0.9)
     for s in inside:
@@ -83,10 +92,21 @@ def once_each(functions: Iterable[Subject], told: Iterable[PatternHit]) -> set[P
     return out
 
 
+def says_no_such_tool(value: Expr) -> bool:
+    """Return whether a text says that there is no tool of the name that a model gave."""
+    return NO_SUCH_TOOL.search(" ".join(constants_in(value))) is not None
+
+
+def _is_error(content: Expr) -> bool:
+    return Forms([], "").of(content) == "error" or says_no_such_tool(content)
+
+
 def _result(e: Expr) -> Expr | None:
     """Return the content of a message with the result of a tool, or None."""
     if is_call(e) and last_name(e) in _RESULTS:
         return keyword(e, "content") or next(iter(arguments_of(e)), None)
+    if is_call(e) and _TELLS.search(last_name(e)):
+        return next((given for given in arguments_of(e) if given[0] in "kf" and _is_error(given)), None)
     if e[0] != "d":
         return None
     fields = {constant_of(k): v for k, v in pairs_in(e) if k is not None and k[0] == "k"}

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from gapwatch.design.agents.told_errors import NO_SUCH_TOOL, says_no_such_tool
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of, unwrapped, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
@@ -37,6 +38,9 @@ _TAKES_TOOLS = re.compile(
     r"^(bind_tools|from_function|from_defaults|add_tools?|register_tools?|create_\w*agent|FunctionTool|ToolNode|Tool|StructuredTool|\w*Agent)$"
 )
 _PATTERN = "tells_model_error"
+#: Lines between a text and where it is given back.
+_NEAR = 5
+_MAY_SAY = re.compile(NO_SUCH_TOOL.pattern.encode(), re.I | re.S)
 _AS_TOOL = frozenset({"func", "fn", "function", "coroutine", "async_fn"})
 
 
@@ -59,9 +63,17 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
             running.add(hit.symbol)
         elif hit.pattern == _PATTERN:
             told.add((hit.path, hit.line))
-    if not given:
-        return set()
     subjects = [Subject(program, sites, i) for i in program.functions if i.ir.body and not i.is_overload]
+    counted = told | {(h.path, h.line) for hits_of_one in given.values() for h in hits_of_one}
+    # A text that is bound just before it is given back is one error.
+    unknown = {
+        h
+        for h in _unknown_tools(program, subjects)
+        if counted.isdisjoint((h.path, line) for line in range(h.line, h.line + _NEAR))
+    }
+    if not given:
+        return unknown
+    told |= {(h.path, h.line) for h in unknown}
     handled = {s.symbol: _handled(s) for s in subjects if s.symbol in given}
     failing = [
         hit
@@ -69,11 +81,21 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
         for hit in given.get(symbol, ())
         if hit.kind == "error text" or hit.line in handled.get(symbol, ())
     ]
-    return {
+    return unknown | {
         replace(h, pattern=_PATTERN, kind="tool error", evidence=f"told: {h.evidence}"[:160])
         for h in failing
         if (h.path, h.line) not in told
     }
+
+
+def _unknown_tools(program: Program, subjects: list[Subject]) -> Iterator[PatternHit]:
+    """Yield where a function says that a model named a tool which there is not."""
+    files = {i for i, file in enumerate(program.files) if file is not None and _MAY_SAY.search(file.source)}
+    for subject in subjects:
+        for s in subject.statements if subject.info.module in files and subject.ir.kind != "module" else ():
+            value = value_of(s) if s[0] in ("assign", "return") else None
+            if value is not None and value[0] in "kfocd" and says_no_such_tool(value):
+                yield subject.hit(_PATTERN, line_of(s), line_of(s), "tool error", f"told: {text_of(value)}", 0.7)
 
 
 def _handled(subject: Subject) -> set[int]:
