@@ -98,6 +98,11 @@ def streamed():
         yield chunk.choices[0].delta.content
 
 
+def held():
+    said = ask("tell me")
+    return said, ask("name it")
+
+
 def silent():
     return 1
 
@@ -106,7 +111,7 @@ def later():
     return StreamingResponse(lambda: ask("tell me later"))
 
 
-answer("it"), told(), list(streamed()), silent(), later()
+answer("it"), told(), list(streamed()), silent(), later(), held()
 asyncio.run(later()(None, None, print))
 """
 
@@ -128,6 +133,9 @@ def _sent(folder: Path, *options: str) -> Collector:
         planned("ask"),
         *(planned(n, start=dict(_FIELDS)) for n in ("answer", "told", "streamed", "silent", "later")),
     ]
+    first = 1 + _PROGRAM.splitlines().index('    said = ask("tell me")')
+    marks = [[first, "set", "model_held", 0], [first + 1, "set", "model_held", 1]]
+    emit.append(planned("held", start={**_FIELDS, "model_held": 0}, marks=marks))
     plan = write_plan(folder / "design", emit)
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"clients": client_calls()}))
     with collector() as found:
@@ -156,6 +164,9 @@ def test_a_span_has_what_a_model_was_last_sent_below_it_and_what_it_said(tmp_pat
     prompt, reply = _exchange(found, "streamed")
     assert (json.loads(str(prompt))[0]["content"], reply) == ("tell me", "totellme")
     assert _exchange(found, "silent") == (None, None)
+    # What is asked after the answer is another exchange.
+    (span,) = found.named("held")
+    assert (span.attributes["model_reply"], "model_held" in span.attributes) == ("to tell me", False)
     # The span of who makes a response ends when that is sent; one is never sent.
     (sent,) = found.named("later")
     assert sent.attributes["model_reply"] == "to tell me later"

@@ -160,6 +160,19 @@ def test_a_judge_knows_all_that_the_model_was_told(tmp_path: Path) -> None:
     assert "Never name a price." in told and "characters ...]" in told and len(told) < 7_000
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_what_is_asked_behind_the_answer_is_no_exchange_of_its_judge(is_followed: bool, tmp_path: Path) -> None:
+    after = "ask('name it', text)" if is_followed else "said"
+    code = "def sum_up(text: str):\n    said = ask(TASK, text)\n    print(AFTER)\n    return said\n"
+    made = _design(tmp_path, "@app.post('/sum')\n" + code.replace("AFTER", after))
+    (span,) = (p for p in made.planned if p.symbol == "app.sum_up")
+
+    assert any(m.symbols == ["app.sum_up"] for m in _judges(made))
+    held = [(m.line, m.value) for m in span.function.marks if m.field == "model_held"]
+    assert held == ([(18, 0), (19, 1)] if is_followed else [])
+    assert span.start.get("model_held") == (0 if is_followed else None)
+
+
 def test_prompts_that_ask_for_more_are_judged_first(tmp_path: Path) -> None:
     small = "You are a helpful assistant of the company, number {n}, which sells tools and paint."
     rules = ["Never invent a price.", "Only use the list.", "Do not greet.", "Write JSON.", "Keep it short."]

@@ -120,6 +120,9 @@ class _Planner:
             elif name in (*_OF_REPLY, *OF_EXCHANGE) or (name == "output" and self._hits("calls_llm", "direct")):
                 if name in OF_EXCHANGE:
                     made.start[name.removeprefix("attributes.")] = None
+                    for line, is_held in self.point.held_at.items():
+                        made.start["model_held"] = 0
+                        self._mark(self.point.symbol, line, "set", "model_held", is_held)
                 made.reads_reply = made.reads_reply or name not in OF_EXCHANGE
                 for hit in self._hits("calls_llm", "direct"):
                     self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])

@@ -201,7 +201,7 @@ def asked(function: Any) -> Any:
 
 def _tell(notes: Any, name: str, value: Any) -> None:
     while isinstance(notes, dict):
-        if name in notes:
+        if name in notes and not notes.get("model_held"):
             notes[name] = value
         notes = notes.get(_NOTES)
 
@@ -315,6 +315,7 @@ class _Open:
             )
         if said is not None:
             _tell(notes, "model_reply", said)
+        notes.pop("model_held", None)
         notes.pop(_NOTES, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first

@@ -59,7 +59,7 @@ class JudgedTier:
 
     @property
     def inputs(self) -> list[str]:
-        """What a judge reads."""
+        """Fields that a judge reads."""
         return list(OF_EXCHANGE) if self.is_seen else ["input", "output"]
 
     @property

@@ -21,7 +21,6 @@ from gapwatch.design.metrics.prompt_demands import (
     worth_of,
 )
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.source.ir import line_of
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Form of the steps of an agent, which sets no task.
@@ -64,8 +63,10 @@ def design_judges(
         if _OF_EVALUATION.search(tier.symbol):
             continue
         mine = _answered(tier.symbol, prompts, code)
-        if is_exchange_seen(code, tier.symbol) and _is_followed(tier.symbol, mine, code):
-            continue
+        if is_exchange_seen(code, tier.symbol) and (held_at := _held_at(tier.symbol, mine, code)):
+            if tier.symbol not in by_symbol:
+                continue
+            by_symbol[tier.symbol].held_at = held_at
         # A judge that does not know what the model was told can only guess.
         if sets_task(mine):
             out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
@@ -75,16 +76,16 @@ def design_judges(
     return (firsts + rest)[:MAX_DESIGNED]
 
 
-def _is_followed(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> bool:
-    """Return whether a function asks a model again after its prompts were sent: the last exchange is another one."""
-    sent = [line for p in prompts if p.symbol == symbol for line in p.sent_at]
-    asked = [h.line for h in code.material.hits_of(symbol) if h.pattern == "calls_llm"]
-    subject = code.subject(symbol)
-    if not sent or subject is None or max(asked, default=0) <= max(sent):
-        return False
-    # The other arm of a branch, which returns, is no further call.
-    gone = [line_of(s) for s in subject.statements if s[0] == "return"]
-    return not any(max(sent) <= line < max(asked) for line in gone)
+def _held_at(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> dict[int, int]:
+    """Return the lines at which a function asks a model, where it asks again after its prompts were sent.
+
+    1 stands for a line after which the exchange that is read stays as it is, 0 for those of the prompts.
+    """
+    sent = {line for p in prompts if p.symbol == symbol for line in p.sent_at}
+    asked = {h.line for h in code.material.hits_of(symbol) if h.pattern == "calls_llm"}
+    if not sent or max(asked, default=0) <= max(sent):
+        return {}
+    return dict.fromkeys(sent, 0) | {line: 1 for line in asked if line > max(sent)}
 
 
 def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Prompt]:

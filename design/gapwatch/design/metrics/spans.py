@@ -98,6 +98,7 @@ class IntegrationPoint:
         fields: Fields that the span must carry.
         why: Patterns, uses and tiers that need the span.
         blind: Metrics that are undecided without it.
+        held_at: Lines at which it asks a model: 0 where a judge reads the exchange, 1 where it asks again afterwards.
     """
 
     component: str
@@ -108,6 +109,7 @@ class IntegrationPoint:
     fields: list[str] = field(default_factory=list)
     why: list[str] = field(default_factory=list)
     blind: list[str] = field(default_factory=list)
+    held_at: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_first(self) -> bool:

@@ -138,6 +138,7 @@ class WatchedCall(RunningCall):
             is_stream: Whether it gave its result in chunks.
         """
         notes = self.notes
+        notes.pop("model_held", None)
         self._settle_agent(result, error, is_stream)
         if notes.get("request_outcome") == "answered":
             status = _status(result) if error is None else getattr(error, "status_code", 500)
@@ -218,5 +219,5 @@ def calls_around(call: WatchedCall) -> Iterator[WatchedCall]:
 
 
 def calls_with(name: str, call: WatchedCall) -> Iterator[WatchedCall]:
-    """Yield a call and those around it that have a field."""
-    return (found for found in calls_around(call) if name in found.notes)
+    """Yield a call and those around it that have a field, and do not hold to what they have."""
+    return (found for found in calls_around(call) if name in found.notes and not found.notes.get("model_held"))
