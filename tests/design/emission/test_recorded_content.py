@@ -217,6 +217,12 @@ def again():
     Completions().create([{"content": "a"}], "length")
     Completions().create([{"content": "b"}], "stop")
 
+def may_ask(texts):
+    replies = []
+    for text in texts:
+        replies.append(Completions().create([{"content": text}]))
+    return None
+
 def hands_on():
     return {"reply": asks()}["reply"]
 
@@ -241,6 +247,8 @@ chats("pumps")
 searches("pumps")
 Talk("why?").ask()
 Talk("why?").tell("how?")
+may_ask([])
+may_ask([""])
 hands_on()
 asyncio.run(both())
 again()
@@ -250,6 +258,10 @@ next(left)
 left.close()
 del left
 """
+
+
+def _line(text: str) -> int:
+    return 1 + next(i for i, line in enumerate(PROGRAM.splitlines()) if text in line)
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +279,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Collector:
         planned("both", **model),
         planned("again", **model),
         planned("hands_on"),
+        planned("may_ask", marks=[[_line("replies.append("), "reply", "reply", "create"]], **model),
         planned("chats", kind="llm"),
         planned("searches", kind="retrieval", start={"retrieved_count": "of_result"}),
         planned("asks", **model),
@@ -312,6 +325,11 @@ def test_passages_of_a_search_inside_a_library_are_a_span_and_those_of_a_planned
     assert found.attributes["retrieved_count"] == searches.attributes["retrieved_count"] == 1
     passages = [{"page_content": "Pumps need oil.", "metadata": {"source": "a.pdf"}}]
     assert json.loads(found.attributes["output.value"]) == json.loads(searches.attributes["output.value"]) == passages
+
+
+@needs_events
+def test_who_had_nothing_to_ask_has_no_missing_answer(sent: Collector) -> None:
+    assert [s.attributes["output.value"] for s in sent.named("may_ask")] == ["null", ""]
 
 
 @needs_events

@@ -21,6 +21,10 @@ _THREADS = (
 )
 
 
+#: Note of a function that asks a model at known lines: whether one was reached.
+MODEL_ASKED = "model_asked"
+
+
 @dataclass(slots=True)
 class WatchedCode:
     """A code object that is watched.
@@ -82,6 +86,8 @@ class ListedFunctions:
                 for mark in function["marks"]:
                     if mark[1] in ("add", "set", "ends", "choose"):
                         found.marks.setdefault(mark[0], []).append(mark)
+                    elif mark[1] == "reply":
+                        found.marks.setdefault(mark[0], []).append([mark[0], "set", MODEL_ASKED, 1])
                 found.texts = _call_offsets(code, {m[0]: m[2] for m in function["marks"] if m[1] == "text"})
             return found
         return None

@@ -46,6 +46,11 @@ def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
     return f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"
 
 
+def plain(value: Any) -> Any:
+    """Return a value of plain types, as `text_of_value` writes it."""
+    return _Writer(MOST_CHARACTERS).plain(value, _MOST_LEVELS)
+
+
 class _Writer:
     """Writes one value; its room is shared by all that is in it."""
 

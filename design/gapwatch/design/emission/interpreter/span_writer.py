@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,8 +17,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from gapwatch.design.emission.interpreter.client_call import ClientCall
+from gapwatch.design.emission.interpreter.listed_code import MODEL_ASKED
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results, reply_text
-from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
+from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, plain, text_of_value
 from gapwatch.design.emission.interpreter.waiting_root import RootNeeds, is_root, under_root
 from gapwatch.design.emission.interpreter.watched_call import CALL, WatchedCall, innermost_call
 
@@ -151,6 +153,8 @@ class SpanWriter:
             if self._has_content:
                 span.set_attribute("input.value", text_of_value(arguments))
         call = WatchedCall(before, before, plan, span, is_owner, dict(plan["start"]))
+        if any(mark[1] == "reply" for function in plan["functions"] for mark in function["marks"]):
+            call.notes[MODEL_ASKED] = 0
         call.is_silent = not any(_says_something(value) for value in arguments.values())
         call.context = contexts.set_value(CALL, call, trace.set_span_in_context(span, before))
         contexts.attach(call.context)
@@ -181,6 +185,7 @@ class SpanWriter:
             notes["retrieved_count"] = None if error is not None else count_results(result)
         if _goes_on(error):
             error = None
+        has_asked = notes.pop(MODEL_ASKED, 1) or call.is_answered or call.question is not None
         call.settle(result, error, is_stream)
         for name, value in notes.items():
             if value is None or (name in _CONTENT and not self._has_content):
@@ -199,7 +204,9 @@ class SpanWriter:
         has_said = call.reply is not None if call.is_model else is_stream and call.pieces.first is not None
         is_left = has_said and not isinstance(error, Exception)
         if self._has_content and (error is None or is_left):
-            span.set_attribute("output.value", _output(call, result, is_stream))
+            said = _output(call, result, is_stream)
+            # Who had nothing to ask gives nothing, in JSON; that is no missing answer.
+            span.set_attribute("output.value", said if said or has_asked else json.dumps(plain(result)))
         _note_error(span, error)
         # A generator that nobody takes from any more was over after its last chunk.
         span.end(call.last if isinstance(error, GeneratorExit) else None)
