@@ -68,7 +68,16 @@ def test_an_answer_that_stands_for_a_failure_counts_on_the_way_to_an_answer_alon
     assert _whys(made, "swallowed_errors")["plans.py"] == "no way from a request to an answer leads through it"
 
 
-@pytest.mark.parametrize(("name", "comes_in"), [("fetch_page", True), ("page_title", False), ("count_tokens", False)])
+@pytest.mark.parametrize(
+    ("name", "comes_in"),
+    [
+        ("fetch_page", True),
+        ("page_title", False),
+        ("count_tokens", False),
+        ("get_api_key", False),
+        ("cached_page", False),
+    ],
+)
 def test_what_stands_beside_the_answer_stays_on_the_shelf(tmp_path: Path, name: str, comes_in: bool) -> None:
     made = _made(
         tmp_path,
@@ -242,3 +251,108 @@ def test_a_person_is_woken_for_answers_and_not_for_a_parse(tmp_path: Path) -> No
     severity = {m.family: m.severity for m in _made(tmp_path, files).metrics}
 
     assert severity["answer_present"] == "page" and severity["output_parses"] == "ticket"
+
+
+_WATCHED_BY = """
+import httpx
+
+class {name}({base}):
+    def read(self, address):
+        try:
+            return httpx.get(address).raise_for_status().text
+        except httpx.HTTPError as error:
+            return f"Error: {{error}}"
+"""
+
+
+@pytest.mark.parametrize(("base", "counts"), [("object", True), ("App", False)])
+def test_who_looks_at_a_terminal_sees_what_fails(tmp_path: Path, base: str, counts: bool) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "pages.py": "from textual.app import App\n" + _WATCHED_BY.format(name="Page", base=base),
+            "asking.py": "from pages import Page\n" + _CLIENT + _ASK.format(calls="Page().read(question)"),
+            "server.py": _SERVER.format(imports=""),
+        },
+    )
+
+    assert bool(_paths(made, "failure_answers")) is counts
+
+
+_THREAD = """
+import threading
+import httpx
+
+def fetch(address):
+    found = []
+
+    def work():
+        try:
+            found.append(httpx.get(address).text)
+        except httpx.HTTPError as error:
+            found.append({kept})
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(5)
+    if found and isinstance(found[0], Exception):
+        raise found[0]
+    return found
+"""
+
+
+@pytest.mark.parametrize(("kept", "counts"), [("error", False), ("''", True)])
+def test_an_error_that_is_kept_for_whoever_waits_is_not_swallowed(tmp_path: Path, kept: str, counts: bool) -> None:
+    made = _made(
+        tmp_path,
+        {
+            "pages.py": _THREAD.format(kept=kept),
+            "asking.py": "from pages import fetch\n" + _CLIENT + _ASK.format(calls="fetch(question)"),
+            "server.py": _SERVER.format(imports=""),
+        },
+    )
+
+    assert bool(_paths(made, "swallowed_errors")) is counts
+
+
+_BATCH = """
+import httpx
+
+def read_{n}(addresses):
+    found = []
+    for address in addresses:
+        try:
+            found.append(httpx.get(address).raise_for_status().text)
+        except httpx.HTTPError:
+            print("left out", address)
+    return found
+"""
+
+
+def test_items_of_unlike_batches_are_counted_apart(tmp_path: Path) -> None:
+    files = {f"batch_{n}.py": _BATCH.format(n=n) for n in "ab"}
+    files["asking.py"] = "from batch_a import read_a\nfrom batch_b import read_b\n" + _CLIENT
+    files["asking.py"] += _ASK.format(calls="read_a(question.split()), read_b(question.split())")
+    made = _made(tmp_path, files | {"server.py": _SERVER.format(imports="")})
+
+    mine = [m for m in made.metrics if m.family == "failed_items"]
+    assert mine and all(len(m.places) == 1 and not m.members for m in mine)
+
+
+_STEPS = """
+def answer(question):
+    try:
+        return client.chat.completions.create(model="large", messages=[question]).choices[0].message.content
+    except OpenAIError:
+        try:
+            return client.chat.completions.create(model="small", messages=[question]).choices[0].message.content
+        except OpenAIError:
+            return "Nobody can answer now."
+"""
+
+
+def test_one_step_of_a_function_is_enough(tmp_path: Path) -> None:
+    source = _CLIENT.replace("import OpenAI", "import OpenAI, OpenAIError") + _STEPS
+    made = _made(tmp_path, {"answering.py": source})
+
+    assert sum("fallback_rate" in m.family for m in made.metrics) <= 1

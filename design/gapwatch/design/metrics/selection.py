@@ -40,6 +40,7 @@ _OF_FAILURES = frozenset(
     {
         "failure_answers",
         "swallowed_errors",
+        "failed_items",
         "retries_exhausted",
         "error_rate",
         "service_errors",
@@ -68,7 +69,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("failure_answers", 6),
     ("code_failures", 6),
     ("answers_without_failure", 6),
-    ("failed_items", 6),
+    ("failed_items", 4.5),
     ("swallowed_errors", 5.5),
     ("retries_exhausted", 5.5),
     ("fallback_rate", 5.5),
@@ -101,7 +102,7 @@ _OF_LIKE = 1.25
 _HANDED_ON = ("passages_found", "retrieval_latency")
 _OF_OTHER_PARSES = 1.5
 #: Worth of a fallback between ways of which none asks a model.
-_OF_OTHER_ROUTES = 3.0
+_OF_OTHER_ROUTES = 1.5
 #: What is taken off the failures of functions that reach no model: less of an answer is lost.
 _OF_NO_MODEL = -0.5
 _OF_JUDGES = {"groundedness": 6.5, "safety": 5.5, "quality": 4.5}
@@ -248,6 +249,7 @@ def _chosen(
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
             and not _is_counted(m, taken)
+            and not _is_further_step(m, taken)
             and not is_told(m, taken)
             and not (
                 _kind(m) in _HANDED_ON
@@ -298,6 +300,12 @@ def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
         return False
     is_of_failures = other.claim.get("field") in ("attributes.answer_outcome", "attributes.request_outcome")
     return is_of_failures and any((p.path, p.line) == (told.path, told.line) for p in other.places)
+
+
+def _is_further_step(metric: MetricDesign, others: list[MetricDesign]) -> bool:
+    """Return whether a metric is of a further step of a function whose fallback another metric counts."""
+    is_fallback = _kind(metric) == "fallback_rate"
+    return is_fallback and any(_kind(m) == "fallback_rate" and m.symbols == metric.symbols for m in others)
 
 
 def _fails_with(metric: MetricDesign, other: MetricDesign) -> bool:

@@ -27,7 +27,6 @@ _OF_ALL = {
     "agent_exits": "agents",
     "context_cuts": "prompts",
     "code_failures": "code_runs",
-    "failed_items": "batches",
 }
 #: Lines of evidence of each component, where one does not say what counts: the run, and how it ends.
 _LINES = {"agent_exits": 4}

@@ -23,7 +23,7 @@ from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.metrics.rules.served_code import is_of_server
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import names_in, own_expressions, walk
+from gapwatch.design.patterns.code_walk import arguments_of, calls_of, names_in, own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.routes.apologies import apologies
@@ -32,12 +32,14 @@ from gapwatch.design.source.ir import (
     body_of,
     call_line,
     constant_of,
+    handler_body,
     handlers_of,
     is_name,
     line_of,
     name_of,
+    value_of,
 )
-from gapwatch.design.source.program import statements
+from gapwatch.design.source.program import last_name, statements
 
 #: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
 _BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
@@ -48,7 +50,7 @@ _ANSWERS, _SWALLOWED, _STATUS = "attributes.answer_outcome", "attributes.swallow
 _FAILURES = frozenset({_ANSWERS, _SWALLOWED, _STATUS})
 _STREAMS = frozenset({"attributes.first_chunk_seconds", "attributes.stream_outcome"})
 #: Libraries of pages; who looks at a page sees what fails there.
-_PAGES = ("streamlit.", "gradio.")
+_PAGES = ("streamlit.", "gradio.", "nicegui.", "textual.")
 #: Codes of requests that ask for what is not there or not allowed; a time limit or too many requests are none.
 _FAULTS_OF_REQUESTS = frozenset(range(400, 500)) - {408, 429}
 #: Capabilities that make an answer, and those that keep what a user gave.
@@ -58,8 +60,13 @@ _WRITES = frozenset({"db_write", "vector_write"})
 #: Names of functions that give what is shown beside an answer, or that a person uses to administer.
 _ASIDE = re.compile(
     r"(^|_)(titles?|labels?|icons?|thumbnails?|display_names?|workspace_names?|versions?|languages?|(token|word)_counts?"
-    r"|tokens_count|estimates?|mime_types?|colou?rs?|avatars?|greetings?)$"
+    r"|tokens_count|estimates?|mime_types?|colou?rs?|avatars?|greetings?|(api_)?keys?|secrets?|settings?|configs?"
+    r"|configuration|ping|health|healthcheck)$|^_*(migrate|seed|backfill|bootstrap)_"
 )
+#: Calls that hand a value to another thread or to the end of a function.
+_KEEPS = frozenset({"append", "put", "put_nowait", "set_exception"})
+#: Names of caches and their functions.
+_CACHE = re.compile(r"(^|_)cached?(_|$)|Cached?(?![a-z])")
 #: Names of what is remembered of earlier requests.
 _MEMORY = re.compile(r"memor(y|ies)", re.I)
 _OFF_PATH = "no way from a request to an answer leads through it"
@@ -132,6 +139,8 @@ class Consequences:
             return "a person sees it, the request asks for what is not there, or a value is handed back unchanged"
         if any(line == place.line for _, line in apologies(subject)):
             return None  # Whoever is sorry for a missing answer was to give one, wherever it was to come from.
+        if _gives_nothing(subject, place.line):
+            return "the function gives nothing where it succeeds, too"
         if not self.is_on_path(subject.symbol):
             return _OFF_PATH
         if _of_memory(subject) and subject.symbol not in self.code.reaching(_MODELS):
@@ -156,8 +165,13 @@ class Consequences:
         calls = [c for c in subject.calls if not tried or any(in_body(s, call_line(c)) for s in tried)]
         if any(reads_answer(self.code, subject, body_of(s)) for s in tried):
             return None if self.is_on_path(subject.symbol) else _OFF_PATH
-        if not any(self.code.brings(subject, c, None) or self.errors.checks_outcome(subject, c) for c in calls):
+        if tried and all(_hands_on(h) for s in tried for h in handlers_of(s)):
+            return "the handler hands the error itself on"
+        asking = [c for c in calls if self.code.brings(subject, c, None) or self.errors.checks_outcome(subject, c)]
+        if not asking:
             return "a person sees the error, or what is tried asks nothing outside"
+        if all(_ASIDE.search(last_name(c)) for c in asking):
+            return f"{last_name(asking[0])} gives what stands beside the answer"
         # What was to be kept is lost, whoever asked for it.
         keeps = any(self.code.brings(subject, c, _WRITES) for c in calls)
         if not keeps and not self.is_on_path(subject.symbol):
@@ -185,7 +199,10 @@ class Consequences:
 
     def _why_aside(self, subject: Subject) -> str | None:
         name = subject.ir.name
-        is_beside = is_beside_the_answer(name) and subject.symbol not in self.code.reaching(_MODELS)
+        asks = subject.symbol in self.code.reaching(_MODELS)
+        if not asks and any(_CACHE.search(one) for one in subject.symbol.split(".")[-2:]):
+            return "what a cache does not give is made again"
+        is_beside = is_beside_the_answer(name) and not asks
         return f"{name} gives what stands beside the answer" if is_beside or _ASIDE.search(name) else None
 
     def _asks_outside(self, subject: Subject, s: Stmt) -> bool:
@@ -252,7 +269,27 @@ def _of_memory(subject: Subject) -> bool:
     return any(_MEMORY.search(name) for name in subject.symbol.split(".")[-4:])
 
 
+def _hands_on(handler: Stmt) -> bool:
+    """Return whether a handler keeps the exception itself for whoever waits: `results.append(error)`."""
+    caught = ("n", handler[2]) if handler[2] else None
+    for s in statements(handler_body(handler)):
+        if caught is not None and s[0] == "assign" and value_of(s) == caught:
+            return True
+        if any(last_name(c) in _KEEPS and caught in arguments_of(c) for e in own_expressions(s) for c in calls_of(e)):
+            return True
+    return False
+
+
+def _gives_nothing(subject: Subject, line: int) -> bool:
+    """Return whether a line leaves a function that gives nothing back in any case."""
+    is_left = any(s[0] == "return" and line_of(s) == line for s in subject.statements)
+    return is_left and not subject.ir.is_generator and all(e == ("k", None) for e in subject.returned)
+
+
 def _is_page(subject: Subject) -> bool:
+    owner = subject.program.classes[subject.info.owner] if subject.info.owner >= 0 else None
+    if owner is not None and any(base.startswith(_PAGES) for base in owner.outside):
+        return True
     return any(
         name.startswith(_PAGES) for call in subject.calls for name in subject.sites.named_at(subject.symbol, call)
     )
