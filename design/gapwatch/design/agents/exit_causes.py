@@ -10,6 +10,7 @@ from gapwatch.design.source.ir import Expr, constant_of, is_call, is_text, opera
 from gapwatch.design.source.program import last_name
 
 _LIMIT_NAME = re.compile(r"(^|_)(max|maximum|limit|budget|remaining|allowed|deadline|timeout|most)(_|$)", re.I)
+_LEFT = re.compile(r"(^|_)(remaining|left)(_|$)", re.I)
 _COUNTS = re.compile(
     r"(^|_)(n|num|steps?|turns?|iterations?|iters?|rounds?|calls?|count|cost|depth|timestep)(_|$)", re.I
 )
@@ -102,7 +103,7 @@ class ExitCauses:
             found = [c for p in operands_of(e) if (c := self._cause_of(p, not negated)) is not None]
             return found[0] if found else None
         names = {n.rpartition(".")[2] for n in names_in(e)}
-        if e[0] == "q" and self.is_limit(e) and not negated:
+        if e[0] == "q" and self.is_limit(e) and self._holds_below(e) == negated:
             return "limit"
         calls_tools = any(_TOOL_CALL.search(n) for n in [*names, *constants_in(e)])
         named = [
@@ -123,14 +124,26 @@ class ExitCauses:
             return of_words(text_of(e)) or None
         return None
 
+    def _holds_below(self, comparison: Expr) -> bool:
+        """Return whether a comparison with a limit holds as long as the limit is not reached: `steps < max_steps`."""
+        operands, operators = list(operands_of(comparison)), list(operators_of(comparison))
+        if len(operands) != 2 or len(operators) != 1 or operators[0] == "==":
+            return False
+        first, second = (_names(e) for e in operands)
+        if any(_LEFT.search(n) for n in (*first, *second)):
+            # Steps that are left are few at the limit.
+            return operators[0] in (">", ">=")
+        is_first = any(_LIMIT_NAME.search(n) or n.isupper() for n in first) or operands[0][0] == "k"
+        is_second = any(_LIMIT_NAME.search(n) or n.isupper() for n in second) or operands[1][0] == "k"
+        if is_first == is_second:
+            return False
+        return operators[0] in (("<", "<=") if is_second else (">", ">="))
+
     def is_limit(self, comparison: Expr) -> bool:
         """Return whether a comparison holds a count against a limit."""
         if not set(operators_of(comparison)) & {"<", "<=", ">", ">=", "=="}:
             return False
-        names = [
-            [*(n.rpartition(".")[2] for n in names_in(e)), *constants_in(e)] if e[0] != "k" else []
-            for e in operands_of(comparison)
-        ]
+        names = [_names(e) for e in operands_of(comparison)]
         has_limit = [any(_LIMIT_NAME.search(n) or n.isupper() for n in mine) for mine in names]
         # `state["remaining_steps"] < 2`
         is_left = any(
@@ -139,6 +152,11 @@ class ExitCauses:
         counted = any(_COUNTS.search(n) for mine in names for n in mine)
         is_number = any(e[0] == "k" and type(e[1]) in (int, float) and e[1] > 1 for e in operands_of(comparison))
         return is_left or any(has_limit) or (counted and is_number and "==" not in operators_of(comparison))
+
+
+def _names(e: Expr) -> list[str]:
+    """Return the last names and the texts in an operand; none of a constant."""
+    return [*(n.rpartition(".")[2] for n in names_in(e)), *constants_in(e)] if e[0] != "k" else []
 
 
 def _is_absent(e: Expr) -> bool:
