@@ -164,6 +164,28 @@ builder.add_conditional_edges("think", pending, {"tools": "tools", "done": END})
 graph = builder.compile()
 """
 
+BELOW_ITS_LIMIT = (
+    TOOL_NODE.replace(
+        """    if state["messages"][-1].tool_calls:
+        return "tools"
+    return "done"
+""",
+        """    if state["loop_step"] < config.max_loops:
+        if state["messages"][-1].tool_calls:
+            return "tools"
+        return "done"
+    return "done"
+""",
+    )
+    .replace("def pending(state)", "def pending(state, config)")
+    .replace(
+        """    if state["remaining_steps"] < 2 and answer.tool_calls:
+        return {"messages": [AIMessage(content="Sorry, this needs more steps.")]}
+""",
+        "",
+    )
+)
+
 CHOOSES_NOTHING = """
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, StateGraph
@@ -301,6 +323,13 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     ),
     "a cycle of a graph with a tool node": (TOOL_NODE, "graph", "think", "", {("limit", 12), ("done", 19)}),
     "a cycle with a node that chooses nothing": (CHOOSES_NOTHING, "graph", "think", "", {("done", 24)}),
+    "a cycle of a graph that goes on below its limit": (
+        BELOW_ITS_LIMIT,
+        "graph",
+        "think",
+        "",
+        {("done", 18), ("limit", 19)},
+    ),
     "two ends of which the line behind the loop tells one": (USED_UP, "loop", "run", "done", {("limit", 18)}),
     "a counter that is asked behind the loop": (ASKED_BEHIND, "loop", "work", "done", {("done", 15), ("limit", 19)}),
     "a name that holds for more than its limit": (MIXED, "loop", "work", "done", {("done", 18)}),

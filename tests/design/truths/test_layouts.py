@@ -57,5 +57,5 @@ def test_the_edges_of_a_layout_are_the_calls_that_run(layout: dict[str, Any], tm
     assert not set(layout["never"]) & {*layout["edges"], *layout.get("also", [])}
 
 
-def test_there_are_the_eight_layouts_and_one_more() -> None:
-    assert len({layout["id"] for layout in LAYOUTS}) == len(LAYOUTS) == 9
+def test_there_are_the_eight_layouts_and_two_more() -> None:
+    assert len({layout["id"] for layout in LAYOUTS}) == len(LAYOUTS) == 10

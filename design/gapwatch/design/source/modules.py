@@ -77,6 +77,7 @@ class ModuleIndex:
         self._by_last: dict[str, list[int]] = {}
         #: Top folders that imports name by their path under the root.
         self._spelled_out: set[str] = set()
+        self._required: frozenset[str] = frozenset()
         self._cache: dict[tuple[int, str], int | None] = {}
         used: set[str] = set()
         for path in paths:
@@ -129,6 +130,7 @@ class ModuleIndex:
             required: First parts of the names of what is installed beside the repository; it has none of them.
         """
         imported = list(imported)
+        self._required = required
         self._unlearn_libraries(imported)
         seen, fitting = Counter[str](), Counter[str]()
         for dotted in imported:
@@ -186,7 +188,21 @@ class ModuleIndex:
                 return stripped
         if found is not None:
             return found if self._may_mean(importer, self.modules[found], parts[0]) else None
-        return self._by_path_ending(importer, parts)
+        return self._by_path_ending(importer, parts) or self._beside(importer, parts)
+
+    def _beside(self, importer: Module, parts: tuple[str, ...]) -> int | None:
+        """Return the file of a name of one part beside the importer or above it, in a folder that is started from.
+
+        A package file that lies in such a folder by mistake makes it no package: nothing imports it by its name.
+        """
+        if len(parts) != 1 or parts[0] in _STDLIB | self._libraries | self._required:
+            return None
+        for length in range(len(importer.parts) - 1, 0, -1):
+            folder = importer.parts[:length]
+            found = self.by_parts.get(folder + parts)
+            if found is not None and found != importer.index and self.modules[found].path:
+                return None if self._is_imported(folder) else found
+        return None
 
     def _by_path_ending(self, importer: Module, parts: tuple[str, ...]) -> int | None:
         """Return the nearest file whose path ends with a dotted name of two parts or more; None where two are as near.
