@@ -290,7 +290,7 @@ class _Planner:
         if hits:
             self.made.start["answer_outcome"] = "answered"
         for hit in hits:
-            self._mark(hit.symbol, hit.line, "set", "answer_outcome", "failed")
+            self._mark(hit.symbol, hit.line, "set", "answer_outcome", hit.outcome)
         return "" if hits else "no line gives a failure back here"
 
     def _requests(self) -> str:

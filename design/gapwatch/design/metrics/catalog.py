@@ -500,22 +500,28 @@ class Catalog:
         for family, hits, purpose, action in (
             (
                 "code_failures",
-                [*(h for h in failed if h.symbol in running), *self._raised_by_code()],
+                [*(h for h in failed if h.symbol in running and h.outcome == "failed"), *self._raised_by_code()],
                 "code and commands that the model wrote run, and end in time and without an error",
                 "read the failing code with its error; a new model or prompt often changes it first",
             ),
             (
                 "failure_answers",
-                [h for h in failed if h.symbol not in running],
+                [h for h in failed if h.symbol not in running and h.outcome == "failed"],
                 "share of answers that stand for a failure: error text, nothing, a default, an apology",
                 "read the failing answers; the status of their requests says nothing",
+            ),
+            (
+                "results_found",
+                [h for h in failed if h.outcome == "nothing"],
+                "searches find something, and do not say that there are no results",
+                "read what was searched for; look at the index, the service, and the queries that the model writes",
             ),
         ):
             if hits:
                 yield self._make(
                     family,
                     hits,
-                    {"form": "check", "field": "attributes.answer_outcome", "not": {"one_of": ["failed"]}},
+                    {"form": "check", "field": "attributes.answer_outcome", "not": {"one_of": [hits[0].outcome]}},
                     purpose=purpose,
                     concern="reliability",
                     fields=["attributes.answer_outcome"],

@@ -65,6 +65,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("context_cuts", 4.5),
     ("answer_present", 6),
     ("passages_found", 6),
+    ("results_found", 6),
     ("output_parses", 6),
     ("failure_answers", 6),
     ("code_failures", 6),

@@ -27,6 +27,7 @@ _OF_ALL = {
     "agent_exits": "agents",
     "context_cuts": "prompts",
     "code_failures": "code_runs",
+    "results_found": "searches",
 }
 #: Lines of evidence of each component, where one does not say what counts: the run, and how it ends.
 _LINES = {"agent_exits": 4}

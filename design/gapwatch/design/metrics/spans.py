@@ -56,7 +56,7 @@ VALUES: dict[str, str] = {
     "attributes.stream_outcome": "completed, aborted or empty",
     "attributes.queue_wait_seconds": "seconds from queueing to processing",
     "attributes.breaker": "closed, open or half_open",
-    "attributes.answer_outcome": "answered, or failed where the value stands for a failure",
+    "attributes.answer_outcome": "answered, nothing where a search found none, or failed where it stands for a failure",
     "attributes.request_outcome": "answered, refused for a fault of the request, or failed, whatever its status says",
     "attributes.agent_exit": "how the run ended, in the words of the claim; none while it goes on",
     "attributes.agent_steps": "number of times that the model was asked",

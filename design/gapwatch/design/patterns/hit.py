@@ -69,6 +69,11 @@ class PatternHit:
     evidence: str
     confidence: float
 
+    @property
+    def outcome(self) -> str:
+        """What a value that is given back here stands for: `failed`, or `nothing` where a search found nothing."""
+        return "nothing" if self.kind == "nothing found" else "failed"
+
 
 #: Most callers that are read for the address of a request.
 MAX_CALLERS = 8

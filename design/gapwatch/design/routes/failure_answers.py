@@ -75,12 +75,14 @@ def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     handled = {line_of(x) for h in handlers for x in statements(handler_body(h))}
     seen = {line_of(s) for s in subject.statements if s[0] in ("if", "for", "while", "with", "try")} - handled
     others = [(*one, "no right form", 0.7) for one in invalid_answers(subject)]
-    others += [(*one, "nothing found", 0.7) for one in nothing_found(subject)]
+    found = list(nothing_found(subject))
+    others += [(*one, "nothing found", 0.7) for one in found]
     others += [(*one, "fixed text", 0.7) for one in apologies(subject)]
     ends = NormalEnds(subject)
     for value, line, kind, confidence in (*_of_block(subject, subject.ir.body, []), *others):
         if line not in seen and not says_status(value) and not ends.holds(value, line, kind):
             seen.add(line)
+            kind = "nothing found" if any(at == line for _, at in found) else kind
             shown = text_of(sent_by(value) or value)
             end = max((call_line(c) for c in calls_of(value)), default=line)
             yield subject.hit("returns_failure", line, end, kind, f"{kind}: {shown}", confidence)

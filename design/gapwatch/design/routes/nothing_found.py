@@ -48,6 +48,8 @@ _SET_UP = re.compile(
 )
 #: Names of functions that list, show or look after what there is.
 _LISTS = re.compile(r"^_*(list|print|show|display|check|validate|delete|remove|clear|count|has|is)(_|$)")
+#: Names of functions that put a text into the form of an answer.
+_SAYS = re.compile(r"stream|text|respon[ds]|answer|reply|str(ing)?s?(_|$)", re.I)
 #: Capabilities of calls that look for what was asked for.
 _SEARCHES = frozenset({"retrieval", "rerank", "web_search", "http", "saas"})
 #: Fields of an answer that hold its text.
@@ -117,6 +119,6 @@ def _texts_of(value: Expr) -> Iterator[str]:
             yield from _texts_of(argument)
         if callee_of(e)[0] == "a":
             yield from _texts_of(callee_of(e)[1])
-    elif is_call(e) and positional_of(e) and is_text(positional_of(e)[0]):
+    elif is_call(e) and _SAYS.search(last_name(e)) and positional_of(e) and is_text(positional_of(e)[0]):
         # `return streamed("No results found")`
         yield positional_of(e)[0][1]

@@ -1,0 +1,57 @@
+"""Searches that say in words that they found nothing: one metric, beside that of failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
+from tests.design.source_tree import write_tree
+
+_TOOL = """
+import requests
+from fastapi import FastAPI
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+def search(question):
+    try:
+        rows = requests.get("https://search.example", params={"q": question}, timeout=9).json()
+    except requests.RequestException as error:
+        return f"Error: the search failed: {error}"
+    if not rows:
+        return "No results found for this question."
+    return "\\n".join(row["text"] for row in rows)
+
+
+@app.post("/chat")
+def chat(question: str):
+    told = [{"role": "user", "content": search(question) + question}]
+    return client.chat.completions.create(model="m", messages=told).choices[0].message.content
+"""
+
+
+def test_a_search_without_results_is_counted_apart_from_one_that_failed(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": _TOOL})))
+
+    of_outcome = {m.family: m for m in made.metrics if m.claim.get("field") == "attributes.answer_outcome"}
+    lines = _TOOL.splitlines()
+    found = {family: [lines[p.line - 1].strip() for p in m.places] for family, m in of_outcome.items()}
+    assert found == {
+        "failure_answers": ['return f"Error: the search failed: {error}"'],
+        "results_found": ['return "No results found for this question."'],
+    }
+    assert of_outcome["results_found"].claim["not"] == {"one_of": ["nothing"]}
+    (span,) = [p for p in made.planned if p.span == "search"]
+    said = {m.line: m.value for m in span.function.marks if m.field == "answer_outcome"}
+    assert sorted(map(str, said.values())) == ["failed", "nothing"]
+
+
+def test_a_search_that_only_fails_has_no_such_metric(tmp_path: Path) -> None:
+    text = _TOOL.replace("No results found for this question.", "Error: the search is down.")
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": text})), is_bounded=False)
+
+    assert "results_found" not in {m.family for m in made.metrics}
