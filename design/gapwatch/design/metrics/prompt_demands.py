@@ -62,7 +62,7 @@ def demand_of(text: str) -> float:
 _ASKING = re.compile(
     r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade"
     r"|re_?rank|filter|clarif|decid|detect|requirements|restyle|suggestion|(^|_)(plan|planner|tasks?|names?|chart|coder?|patcher"
-    r"|tests?|brief|schema|feature|fix|action|triage|sort)(_|$)|reasoning|evaluat)"
+    r"|tests?|brief|schema|feature|fix|action|triage|sort)(_|$)|reasoning|diagnos|evaluat)"
 )
 
 #: Words of a prompt that wants a question, a query or a grade.

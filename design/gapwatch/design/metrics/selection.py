@@ -4,10 +4,10 @@ Rule, in this order: metrics that somebody added; then, one after the other, the
 worth is the family's (`_WORTH`: what a user notices and nothing else tells comes first), plus the priority of its
 component, plus one where that fails silently, plus three where the goal speaks of its concern and one where it names
 its component. A judge is worth more where its prompt asks for more. Each metric already taken of the same family takes
-off 1.5 (each judge 0.5, a second one of a prompt up to 4), each of the same component 0.75, of a judge's the judges.
+off 1.5 (each judge 0.5), each of the same component 0.75, of a judge's the judges.
 What is then worth less than `LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are
 worth less than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind, or stay on the
-shelf where they are errors that leave the function.
+shelf where they are errors that leave the function. A prompt that has a judge has none of quality beside it.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ _OF_OTHER_PARSES = 1.5
 _OF_OTHER_ROUTES = 1.5
 #: What is taken off the failures of functions that reach no model: less of an answer is lost.
 _OF_NO_MODEL = -0.5
+#: What is taken off the second judge of a prompt.
+_OF_SAME_PROMPT = 0.5
 _OF_JUDGES = {"groundedness": 6.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
@@ -246,6 +248,7 @@ def _chosen(
             for m in left
             if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
             and not (_is_of_sql(m) and any(map(_is_of_sql, taken)))
+            and not (_is_read_already(m, prompts) and m.name not in added)
             and not (m.family in ONCE and families[_kind(m)])
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
@@ -262,7 +265,7 @@ def _chosen(
             - _of_same(m) * families[_kind(m)]
             - _OF_LIKE * families[_LIKE.get(_kind(m), "")]
             - 0.75 * (m.family != "passages_found") * (judged if m.source == "judge" else of_component)[_owner(m)]
-            - (_of_same_prompt(m) if m.source == "judge" and (m.symbols[0], _judged(m)[1]) in prompts else 0)
+            - (_OF_SAME_PROMPT if m.source == "judge" and (m.symbols[0], _judged(m)[1]) in prompts else 0)
             for m in fitting
         }
         enough = [m for m in fitting if left_worth[m.name] >= _least(m)]
@@ -326,9 +329,10 @@ def _of_same(metric: MetricDesign) -> float:
     return 0.5 if metric.source == "judge" else 1.5
 
 
-def _of_same_prompt(metric: MetricDesign) -> float:
-    """Return what is taken off the second judge of a prompt, whose answers the first reads already."""
-    return 0.5 if metric.concern == "groundedness" or _is_of_sql(metric) else 4.0
+def _is_read_already(metric: MetricDesign, prompts: set[tuple[str, CodePlace | str]]) -> bool:
+    """Return whether another judge reads the answers to the prompt of one, which is of their quality alone."""
+    is_of_quality = metric.source == "judge" and metric.concern == "quality" and not _is_of_sql(metric)
+    return is_of_quality and (metric.symbols[0], _judged(metric)[1]) in prompts
 
 
 def _is_of_sql(metric: MetricDesign) -> bool:

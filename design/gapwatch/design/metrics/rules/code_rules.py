@@ -267,7 +267,9 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         outputs == {Output.UNKNOWN} and all(_says_nothing(symbol, view) for symbol in metric.symbols)
     ):
         return "the output holds no word of the model: the function gives back a number, whether it worked, or nothing"
-    if (why := _why_of_another(metric, view)) is not None:
+    # What an answer rests on is in what was sent, whichever prompt that was.
+    is_of_support = is_of_exchange and metric.concern == "groundedness"
+    if not is_of_support and (why := _why_of_another(metric, view)) is not None:
         return why
     if not is_of_exchange and all(_is_told_nothing(symbol, view) for symbol in metric.symbols):
         return "what the model is asked stands in the object: the method is given nothing that a judge could read"
