@@ -22,6 +22,7 @@ APPLICATIONS = sorted(
         "mutations.yaml",
         "routes_and_breakers.yaml",
         "instrumented.yaml",
+        "recorded_runs.yaml",
         "promises.yaml",
         "portfolio_readings.yaml",
     )

@@ -30,6 +30,7 @@ class GivenPieces:
         self.first: float | None = None
         self._texts: list[str] = []
         self._said: list[str] = []
+        self._length = 0
         self._written: list[str] = []
         self._first_text: float | None = None
         self._first_said: float | None = None
@@ -67,14 +68,17 @@ class GivenPieces:
             self._first_said = seconds
             self._room += sum(map(len, self._written))
             self._written.clear()
-        whole = "".join(self._said)
-        if len(self._said) > 1 and text == whole:
+        is_as_long = len(self._said) > 1 and len(text) == self._length
+        if is_as_long and text == "".join(self._said):
             return  # The last event says all that was said once more.
         if isinstance(value, list) and self._said and text.startswith(self._said[-1]):
-            self._room += len(self._said.pop())  # A list of all messages so far.
-        if whole and not found.is_part and not isinstance(value, list):
+            last = len(self._said.pop())  # A list of all messages so far.
+            self._room += last
+            self._length -= last
+        if self._said and not found.is_part and not isinstance(value, list):
             text = f"\n{text}"
         self._said.append(text)
+        self._length += len(text)
         self._room -= len(text)
 
     def text(self) -> str:
