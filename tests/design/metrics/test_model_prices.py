@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gapwatch.design.metrics.model_prices import named_prices
 from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
 from tests.design.source_tree import write_tree
 
 
@@ -18,3 +21,42 @@ def test_models_that_literals_name_have_prices_with_or_without_their_provider(tm
     assert [price["models"] for price in found] == [["gpt-4.1", "gpt-4.1-20*"], ["gpt-4.1-mini-2025-04-14"]]
     assert (found[0]["input"], found[0]["output"]) == (2.0, 8.0)
     assert found[0]["evidence"].startswith("litellm ")
+
+
+def test_a_model_that_only_a_cloud_still_lists_has_the_price_of_the_cloud(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"app.py": 'MODEL = "anthropic/claude-3-5-sonnet-20240620"\n'})
+
+    (price,) = named_prices(scan_repository(root))
+
+    assert (price.model, price.input_usd, price.output_usd) == ("claude-3-5-sonnet-20240620", 3.0, 15.0)
+
+
+_ASK = """
+from fastapi import FastAPI
+{import_}
+
+app = FastAPI()
+
+
+@app.post("/ask")
+def ask(question: str):
+    messages = [{{"role": "user", "content": question}}]
+    return {create}(model="{model}", messages=messages).choices[0].message.content
+"""
+
+
+@pytest.mark.parametrize(
+    ("import_", "create", "model", "family"),
+    [
+        ("from openai import OpenAI", "OpenAI().chat.completions.create", "gpt-4.1", "model_cost"),
+        ("from openai import OpenAI", "OpenAI().chat.completions.create", "our-own-model", "tokens_per_call"),
+        ("import litellm", "litellm.completion", "our-own-model", "model_cost"),
+    ],
+)
+def test_where_nothing_says_what_a_call_costs_its_tokens_are_counted(
+    import_: str, create: str, model: str, family: str, tmp_path: Path
+) -> None:
+    source = _ASK.format(import_=import_, create=create, model=model)
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": source})))
+
+    assert {m.family for m in made.metrics} & {"model_cost", "tokens_per_call"} == {family}

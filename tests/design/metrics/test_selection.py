@@ -27,7 +27,7 @@ class Step{n}:
     def ask_{n}(self, question):
         try:
             text = client.chat.completions.create(
-                model="m",
+                model="gpt-4.1",
                 messages=[{{"role": "system", "content": "Answer number {n} in one short sentence."}}],
             ).choices[0].message.content
         except openai.APIError:

@@ -6,12 +6,14 @@ import functools
 import importlib.metadata
 import importlib.util
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.source.scan import Scan
 
 #: Text of a literal that may name a model, with or without its provider.
@@ -19,6 +21,10 @@ _LITERAL = re.compile(rb"""["'](?:[a-z_]{2,20}[:/])?([A-Za-z][\w.@-]{2,80})["']"
 #: Names of models have a version; words that are also models (`command`) are none here.
 _VERSION = re.compile(r"\d")
 _DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
+#: What providers put before and behind the name of a model: `us.anthropic.claude-3-5-sonnet-20240620-v1:0`.
+_OF_PROVIDER = re.compile(r"^([a-z]{2,6}\.)?(anthropic|meta|mistral|cohere|amazon|deepseek|openai)\.|-v\d+(:\d+)?$")
+#: Libraries whose replies say what they cost.
+_SAYS_COST = re.compile(r"\b(litellm|openrouter|claude_agent_sdk|claude_code_sdk)\b")
 _MODES = ("chat", "completion", "responses", "embedding")
 #: Prices of one portfolio, at most.
 _MOST = 40
@@ -59,8 +65,9 @@ def named_prices(scan: Scan) -> list[ModelPrice]:
     named = {m.decode() for f in scan.files if not f.tags for m in _LITERAL.findall(f.source)}
     of_providers: dict[str, list[dict[str, Any]]] = {}
     for name, entry in known.items():
-        if "/" in name:
-            of_providers.setdefault(name.rpartition("/")[2], []).append(entry)
+        plain = _OF_PROVIDER.sub("", name.rpartition("/")[2])
+        if plain != name:
+            of_providers.setdefault(plain, []).append(entry)
     found = []
     for model in sorted(name for name in named if _VERSION.search(name)):
         listed = known.get(model) or _of_one_price(of_providers.get(model, []))
@@ -70,6 +77,20 @@ def named_prices(scan: Scan) -> list[ModelPrice]:
             output = listed.get("output_cost_per_token") or 0.0
             found.append(ModelPrice(model, _per_million(price), _per_million(output), evidence))
     return found[:_MOST]
+
+
+def why_without_cost(metric: MetricDesign, prices: Sequence[ModelPrice]) -> str | None:
+    """Return why nothing says what the calls of a metric of cost cost; None where something does.
+
+    Args:
+        metric: Any metric.
+        prices: Prices of the models that the code names.
+    """
+    if metric.family != "model_cost" or any(price.output_usd for price in prices):
+        return None
+    if any(_SAYS_COST.search(line) for line in metric.evidence):
+        return None
+    return "no price is known of the chat models that the code names, and their replies say none"
 
 
 def _of_one_price(found: list[dict[str, Any]]) -> dict[str, Any] | None:
