@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from gapwatch.design.emission.helper_text import helper_text
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.emission.recording_module import recording_module
 from gapwatch.design.emission.reply_places import (
     assigned_name,
     entered_name,
@@ -118,7 +118,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str])
         parts.append(_diff(path, lines, after))
     for helper in sorted(made.helpers):
         if not (root / helper).exists():
-            text = helper_text(HELPER)
+            text = recording_module(HELPER)
             parts.append(_diff(helper, [], text.splitlines(keepends=True)))
     made.insertions.sort()
     made.text = "".join(parts)

@@ -26,7 +26,7 @@ def written(value: Any, most: int = MOST) -> str:
         return f"<{type(value).__name__}>"
 
 
-def member(value: Any, name: str) -> Any:
+def held(value: Any, name: str) -> Any:
     """Return an attribute; None where there is none, or where it cannot be read yet."""
     try:
         return getattr(value, name, None)
@@ -40,55 +40,59 @@ def take(notes: dict[str, Any], value: Any) -> bool:
     for key, said in found.items():
         is_count = key in TOKENS and isinstance(notes.get(key), int)
         notes[key] = notes[key] + said if is_count else said
-    if found or member(value, "choices"):
+    if found or held(value, "choices"):
         notes[SAID] = said_text(value)
     return bool(found)
 
 
 def whole_reply(value: Any) -> Any:
     """Return the reply that an HTTP response or the helper of a stream holds by now; None without one."""
-    body = member(member(value, "http_response"), "_content")  # `content` raises before it is read
+    body = held(held(value, "http_response"), "_content")  # `content` raises before it is read
     if isinstance(body, bytes):
         try:
             return json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
         except (ValueError, RecursionError):
             return None
-    state = member(value, "_state")
-    snapshots = (member(value, "current_message_snapshot"), member(value, "current_completion_snapshot"))
-    return next((s for s in (*snapshots, member(state, "_completed_response")) if s is not None), None)
+    state = held(value, "_state")
+    snapshots = (held(value, "current_message_snapshot"), held(value, "current_completion_snapshot"))
+    return next((s for s in (*snapshots, held(state, "_completed_response")) if s is not None), None)
 
 
 def reply_notes(value: Any) -> dict[str, Any]:
     """Return model, tokens and finish reason of a model's reply, as attributes; nothing of other values."""
-    raw = member(value, "raw") or (value.get("raw") if isinstance(value, dict) else None)
+    raw = held(value, "raw") or (value.get("raw") if isinstance(value, dict) else None)
     if raw is not None and (of_raw := reply_notes(raw)):  # LlamaIndex, and LangChain's `include_raw`
         return of_raw
-    usage = member(value, "usage") or member(value, "usage_metadata") or {}
-    metadata = member(value, "response_metadata") or {}  # LangChain
+    usage = held(value, "usage") or held(value, "usage_metadata") or {}
+    metadata = held(value, "response_metadata") or {}  # LangChain
     found: dict[str, Any] = {}
 
     def read(name: str) -> Any:
-        return usage.get(name) if isinstance(usage, dict) else member(usage, name)
+        return usage.get(name) if isinstance(usage, dict) else held(usage, name)
 
     for key, names in TOKENS.items():
         count_of = next((read(name) for name in names if isinstance(read(name), int)), None)
         if count_of is not None:
             found[key] = count_of
-    choices, output, status = member(value, "choices"), member(value, "output"), member(value, "status")
-    reason = member(choices[0], "finish_reason") if choices else member(value, "stop_reason")
+    choices, output, status = (
+        held(value, "choices"),
+        held(value, "output"),
+        held(value, "status"),
+    )
+    reason = held(choices[0], "finish_reason") if choices else held(value, "stop_reason")
     if isinstance(output, list) and status in ("completed", "incomplete"):  # OpenAI's responses
-        is_called = any(member(item, "type") == "function_call" for item in output)
+        is_called = any(held(item, "type") == "function_call" for item in output)
         reason = "length" if status == "incomplete" else "tool_calls" if is_called else "stop"
     reason = metadata.get("finish_reason", reason) if isinstance(metadata, dict) else reason
     model = metadata.get("model_name") if isinstance(metadata, dict) else None
-    model = model or member(value, "model")
+    model = model or held(value, "model")
     if not found and not reason:
         return {}
     if isinstance(reason, str):
         found["gen_ai.response.finish_reasons"] = [reason]
     if isinstance(model, str):
         found["gen_ai.response.model"] = model
-    hidden = member(value, "_hidden_params")
+    hidden = held(value, "_hidden_params")
     cost = read("cost") or (hidden.get("response_cost") if isinstance(hidden, dict) else None)
     if isinstance(cost, int | float) and cost > 0:
         found["gen_ai.usage.cost"] = float(cost)
@@ -97,30 +101,30 @@ def reply_notes(value: Any) -> dict[str, Any]:
 
 def said_text(value: Any) -> str | None:
     """Return the text of a model's reply, or JSON of the calls of tools that it is; None for other values."""
-    choices, output = member(value, "choices"), member(value, "output")
-    message = member(choices[0], "message") if choices else value
-    content, calls = member(message, "content"), member(message, "tool_calls")
+    choices, output = held(value, "choices"), held(value, "output")
+    message = held(choices[0], "message") if choices else value
+    content, calls = held(message, "content"), held(message, "tool_calls")
     if isinstance(output, list):  # OpenAI's responses
-        content = [part for item in output for part in member(item, "content") or ()]
-        calls = [item for item in output if member(item, "type") == "function_call"]
+        content = [part for item in output for part in held(item, "content") or ()]
+        calls = [item for item in output if held(item, "type") == "function_call"]
     if isinstance(content, list):
-        calls = calls or [p for p in content if member(p, "type") == "tool_use"]
-        content = "".join(p.get("text", "") if isinstance(p, dict) else member(p, "text") or "" for p in content)
+        calls = calls or [p for p in content if held(p, "type") == "tool_use"]
+        content = "".join(p.get("text", "") if isinstance(p, dict) else held(p, "text") or "" for p in content)
     if not content and calls:
         return written([called(c) for c in calls])
-    content = content or (member(choices[0], "text") if choices else None)
+    content = content or (held(choices[0], "text") if choices else None)
     return content if isinstance(content, str) else "" if choices or calls is not None else None
 
 
 def called(call: Any) -> Any:
     """Return name and arguments of a call of a tool."""
-    function = member(call, "function") or call
+    function = held(call, "function") or call
     if isinstance(function, dict):
         return function
-    given = member(function, "arguments") or member(function, "input")
+    given = held(function, "arguments") or held(function, "input")
     return {
-        "name": member(function, "name"),
-        "arguments": given if isinstance(given, str) else member(given, "__dict__") or given,
+        "name": held(function, "name"),
+        "arguments": given if isinstance(given, str) else held(given, "__dict__") or given,
     }
 
 
@@ -130,7 +134,7 @@ def texts_in(value: Any, levels: int = 6) -> Any:
         for inside in value[:100] if levels else ():
             yield from texts_in(inside, levels - 1)
         return
-    members = value if isinstance(value, dict) else member(value, "__dict__")
+    members = value if isinstance(value, dict) else held(value, "__dict__")
     if not isinstance(members, dict) or not levels:
         return
     kinds = [str(members.get(name)) for name in ("role", "type")]

@@ -13,7 +13,7 @@ from gapwatch.design.emission.recorded_replies import (
     MOST,
     SAID,
     TOKENS,
-    member,
+    held,
     reply_notes,
     said_text,
     take,
@@ -210,21 +210,24 @@ def piece(chunk: Any) -> None:
     """Note what one chunk of a model's streamed reply says, as `reply` does of a whole one, and add its text."""
     notes = context.get_value(_NOTES)
     if isinstance(notes, dict):
-        whole, delta = member(chunk, "response"), member(chunk, "delta")  # an event of OpenAI's responses; Anthropic's
-        found = {**reply_notes(member(chunk, "message")), **reply_notes(whole), **reply_notes(chunk)}
-        if isinstance(reason := member(delta, "stop_reason"), str):
+        whole, delta = (
+            held(chunk, "response"),
+            held(chunk, "delta"),
+        )  # an event of OpenAI's responses; Anthropic's
+        found = {**reply_notes(held(chunk, "message")), **reply_notes(whole), **reply_notes(chunk)}
+        if isinstance(reason := held(delta, "stop_reason"), str):
             found["gen_ai.response.finish_reasons"] = [reason]
         for key, value in found.items():
             # Some providers give the tokens so far with each chunk, others with the last one.
             notes[key] = max(value, notes.get(key, 0)) if key in TOKENS else value
-        choices = member(chunk, "choices")
-        delta = member(choices[0], "delta") if choices else delta or chunk
-        text = said_text(delta) or member(delta, "text")
+        choices = held(chunk, "choices")
+        delta = held(choices[0], "delta") if choices else delta or chunk
+        text = said_text(delta) or held(delta, "text")
         if isinstance(delta, str):
-            text = delta if member(chunk, "type") == "response.output_text.delta" else None
+            text = delta if held(chunk, "type") == "response.output_text.delta" else None
         said = notes.get(SAID) or ""
         notes[SAID] = (said + text)[:MOST] if isinstance(text, str) else said
-        if found and isinstance(member(whole, "output"), list):
+        if found and isinstance(held(whole, "output"), list):
             notes[SAID] = said_text(whole) or notes[SAID]
 
 
@@ -283,8 +286,8 @@ class _Open:
 
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
-        for held in notes.pop(_HELD, ()):
-            take(notes, whole_reply(held))
+        for later in notes.pop(_HELD, ()):
+            take(notes, whole_reply(later))
         self._end_agent(result, error)
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)

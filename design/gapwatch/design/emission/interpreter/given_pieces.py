@@ -20,7 +20,7 @@ _MOST_LEVELS, _MOST_VALUES = 8, 400
 
 
 class GivenPieces:
-    """What a generator has given so far.
+    """Texts of what a generator has given so far.
 
     Attributes:
         first: Seconds until its first piece; None for none.

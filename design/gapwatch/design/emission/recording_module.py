@@ -10,7 +10,7 @@ _OWN = re.compile(r"^from gapwatch\.[\w.]+ import (?:\([^)]*\)|[^\n(]*)\n", re.M
 _IMPORTS = re.compile(r"^(?:from (?!__future__)\S+ import|import) .*\n", re.M)
 
 
-def helper_text(name: str) -> str:
+def recording_module(name: str) -> str:
     """Return the module `name` of this package, with the module of replies that it imports as a part of it.
 
     Args:
