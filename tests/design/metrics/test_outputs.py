@@ -291,3 +291,35 @@ def answer(question, vectors):
     made = run_design(scan_repository(write_tree(tmp_path, {"app.py": program})), is_bounded=False)
 
     assert any(m.family.endswith("passages_found") for m in made.metrics) == is_counted
+
+
+@pytest.mark.parametrize(("inner", "is_counted"), [("_find_near", True), ("_batch_find_near", False)])
+def test_a_search_that_hands_on_a_list_for_each_question_has_no_count_of_passages(
+    inner: str, is_counted: bool, tmp_path: Path
+) -> None:
+    program = f"""
+import openai
+from qdrant_client import QdrantClient
+
+client = QdrantClient()
+
+
+class Store:
+    def {inner}(self, vectors):
+        return client.search("items", vectors)
+
+    def search(self, questions):
+        results = self.{inner}(questions)
+        print(len(results))
+        return results
+
+
+def answer(question, vectors):
+    told = f"Answer the question in one sentence. Items: {{Store().search(vectors)}} Question: {{question}}"
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{{"role": "user", "content": told}}]
+    ).choices[0].message.content
+"""
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": program})), is_bounded=False)
+
+    assert any(m.family.endswith("passages_found") for m in made.metrics) == is_counted

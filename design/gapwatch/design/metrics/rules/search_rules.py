@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
-from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, unwrapped
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
@@ -41,11 +41,20 @@ def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
         return None
     if any(_REMEMBERS.search(part) for part in subject.ir.qual.split(".")) or _OF_MEMORY.search(subject.ir.qual):
         return "it looks for what was remembered of former requests, which may rightly be nothing"
-    if "batch" in subject.ir.name or any("batch" in last_name(c) for c in at):
+    if "batch" in subject.ir.name or any("batch" in last_name(c) for c in (*at, *_given_by(subject))):
         return "it searches for many questions at once and gives a list for each: its count is that of the questions"
     read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
     own = sorted(n for n in read if _ONES_OWN.search(n))
     return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
+
+
+def _given_by(subject: Subject) -> Iterator[Expr]:
+    """Yield the calls whose results a function gives back as they are."""
+    for e in subject.returned:
+        for value in (e, *(assigned_to(subject.ir.body, str(name_of(e))) if is_name(e) else ())):
+            inner = unwrapped(value)
+            if inner is not None and is_call(inner):
+                yield inner
 
 
 #: Names of functions and classes that give what was kept of former talks, whose store begins empty.
