@@ -96,7 +96,7 @@ def test_the_metrics_of_a_page_can_be_measured_and_a_patch_says_that_it_cannot_w
     made = run_design(scan_repository(write_tree(tmp_path, {"page.py": PAGE})))
 
     assert [p.symbol for p in made.points] == ["page"]
-    assert "model_cost" in {m.family for m in made.metrics}
+    assert "tokens_per_call" in {m.family for m in made.metrics}
     assert make_patch(tmp_path, made.planned, ["page.py"]).left_out == [("page.py:1", "a page has no decorator")]
 
 
