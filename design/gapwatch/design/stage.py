@@ -35,7 +35,7 @@ from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, c
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.left_out_code import LeftOutCode
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.model_prices import ModelPrice, named_prices, why_without_cost
+from gapwatch.design.metrics.model_prices import ModelPrice, known_prices, why_without_cost
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
 from gapwatch.design.metrics.refine import Refiner, apply_operations
@@ -192,7 +192,7 @@ def run_design(
     code = read_code(scan, facts, catalog or default_catalog(), progress)
     view = understand(code, goal, refiner)
     choice = choose_metrics(view, code.material, wishes, refiner)
-    prices = named_prices(scan) if any("usage.cost_usd" in m.fields for m in choice.metrics) else []
+    prices, selection = known_prices(scan, choice.metrics), PortfolioSelection(choice.metrics)
     if is_bounded:
         by_component = {p.component: view.points_of(p.component) for p in view.points}
         failures, consequences = FailurePaths(choice.code, by_component), Consequences(choice.code, by_component)
@@ -203,14 +203,8 @@ def run_design(
             facts,
             failures.is_told,
             failures.untold,
-            lambda metric: (
-                # Spans that a library writes may say what a call cost.
-                (None if code.instrumentation.libraries else why_without_cost(metric, prices))
-                or consequences.kept(metric)
-            ),
+            lambda metric: why_without_cost(metric, prices, code.instrumentation) or consequences.kept(metric),
         )
-    else:
-        selection = PortfolioSelection(choice.metrics)
     return _finish(scan, wishes, code, view, choice, selection, prices, refiner)
 
 
@@ -301,8 +295,7 @@ def _finish(
     present = find_present_spans(
         view.points, view.architecture, code.material.graph, code.instrumentation, code.material.sites.catalog
     )
-    if not any("usage.cost_usd" in m.fields for m in metrics):
-        prices = []
+    prices = prices if any("usage.cost_usd" in m.fields for m in metrics) else []
     set_answered([*metrics, *(s.metric for s in selection.shelf)], view.points, present, bool(prices))
     points = _needed_points(view, metrics)
     gaps = [*choice.gaps, *_span_gaps(view.architecture, points)]

@@ -8,6 +8,7 @@ from typing import Any
 from gapwatch.design.callgraph.callback_runners import RUNNER_METHODS, RUNNERS, TRANSPARENT
 from gapwatch.design.callgraph.containers import copy_box, read_slot
 from gapwatch.design.callgraph.frame import Frame
+from gapwatch.design.callgraph.function_attributes import call_attribute, callback_targets
 from gapwatch.design.callgraph.streamed_chains import ask_streamed
 from gapwatch.design.callgraph.values import EMPTY, Kind, Values, text_with_gap
 
@@ -147,7 +148,7 @@ def _run_given(
     if not run and not handed:
         return
     for v in sorted(run.union(handed))[:40]:
-        for target in _targets(frame, v):
+        for target in callback_targets(frame, v):
             frame.edge(target, "callback", line)
     if run:
         after = [i for i, values in enumerate(given) if values & run]
@@ -164,19 +165,6 @@ def _functions_inside(frame: Frame, values: Values) -> list[int]:
     table = frame.table
     boxes = [v for v in values if table.kinds[v] is Kind.BOX]
     return [v for box in boxes for v in frame.read(("all", box)) if table.is_function[v]]
-
-
-def _targets(frame: Frame, v: int) -> list[int]:
-    table = frame.table
-    kind = table.kinds[v]
-    if kind is Kind.PARTIAL:
-        return _targets(frame, table.a[v])
-    if kind is Kind.INST:
-        found = (frame.solver.find_method(table.a[v], name) for name in ("__call__", "forward"))
-        return [number for number in found if number >= 0][:1]
-    if kind in (Kind.FUNC, Kind.DECORATED):
-        return [table.a[v]]
-    return []
 
 
 _FIRST_IS_CALLED = frozenset({"map", "filter"})
@@ -294,7 +282,7 @@ def call_method(frame: Frame, name: str, owner: int, positional: list[Any], name
         frame.edge(f"<builtin>.{table.a[owner]}.{name}", "call", line)
         return EMPTY
     if kind is Kind.FUNC:
-        return _call_function_attribute(frame, name, owner, positional, named, line)
+        return call_attribute(frame, name, owner, positional, named, line)
     if kind is Kind.CLASS:
         box = table.value(Kind.BOX, "l", ("subclasses", table.a[owner]))
         frame.solver.put(box, None, frame.read(("subclasses", table.a[owner])))
@@ -331,35 +319,6 @@ def _type_name(frame: Frame, owner: int) -> str:
     if kind is Kind.BOX:
         return {"l": "list", "t": "tuple", "S": "set", "d": "dict", "g": "iterator"}[table.a[owner]]
     return str(table.a[owner]) if kind is Kind.PLAIN else "object"
-
-
-#: Attributes through which a task queue's decorated function is called.
-_TASK_METHODS = frozenset({"delay", "apply_async", "s", "si", "send", "send_with_options", "apply", "remote", "submit"})
-
-
-#: Attributes through which the function behind a decorator of a library is called: of a chain, a tool or a task.
-_CALLS = frozenset({"__call__", "func", "invoke", "ainvoke", "run", "arun", "coroutine", "stream", "astream", "fn"})
-_CALLS_EACH = frozenset({"batch", "abatch", "batch_as_completed", "abatch_as_completed"})
-
-
-def _call_function_attribute(
-    frame: Frame, name: str, owner: int, positional: list[Any], named: list[Any], line: int
-) -> Values:
-    if name in _TASK_METHODS:
-        for target in _targets(frame, owner):
-            frame.edge(target, "framework", line)
-        return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, 0)
-    if name in _CALLS:
-        return frame.interpreter.call_values(frame, frame.table.single(owner), positional, named, line)
-    if name in _CALLS_EACH and positional:
-        # A chain of LangChain that runs for each input of a list.
-        first = positional[0][1] if isinstance(positional[0], tuple) else positional[0]
-        inputs = [(False, frame.interpreter.elements_of(frame, first, 0))]
-        result = frame.interpreter.call_values(frame, frame.table.single(owner), inputs, [], line)
-        box = frame.table.value(Kind.BOX, "l", (name, frame.number, line))
-        frame.solver.put(box, None, result)
-        return frame.table.single(box)
-    return EMPTY
 
 
 _READS = frozenset({"get", "pop", "popleft", "setdefault", "popitem", "__getitem__", "get_nowait"})

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from gapwatch.design.instrumentation.instrumentation import Instrumentation
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.source.scan import Scan
 
@@ -79,14 +80,22 @@ def named_prices(scan: Scan) -> list[ModelPrice]:
     return found[:_MOST]
 
 
-def why_without_cost(metric: MetricDesign, prices: Sequence[ModelPrice]) -> str | None:
+def known_prices(scan: Scan, metrics: Sequence[MetricDesign]) -> list[ModelPrice]:
+    """Return the prices of the models that the code names, where one of some metrics is of cost."""
+    return named_prices(scan) if any("usage.cost_usd" in m.fields for m in metrics) else []
+
+
+def why_without_cost(
+    metric: MetricDesign, prices: Sequence[ModelPrice], instrumentation: Instrumentation
+) -> str | None:
     """Return why nothing says what the calls of a metric of cost cost; None where something does.
 
     Args:
         metric: Any metric.
         prices: Prices of the models that the code names.
+        instrumentation: What writes spans already, which may say it.
     """
-    if metric.family != "model_cost" or any(price.output_usd for price in prices):
+    if metric.family != "model_cost" or instrumentation.libraries or any(price.output_usd for price in prices):
         return None
     if any(_SAYS_COST.search(line) for line in metric.evidence):
         return None

@@ -20,7 +20,7 @@ from gapwatch.design.patterns.library_uses import CodePlace
 _TOOL = re.compile(r"(\.tools?\.(\w+\.)?|Tool\.)(a?invoke|a?run)$")
 
 
-def runs_tool(hit: PatternHit) -> bool:
+def is_tool_run(hit: PatternHit) -> bool:
     """Return whether a hit that looks like a model call runs a tool."""
     return _TOOL.search(hit.evidence) is not None
 
@@ -73,7 +73,7 @@ class CodeView:
     def own_clients(self) -> set[str]:
         """Classes of models of libraries that are used by own classes alone, which extend them and make the calls."""
         material = self.code.material
-        hits = [h for h in material.hits if (h.pattern, h.kind) == ("calls_llm", "direct") and not runs_tool(h)]
+        hits = [h for h in material.hits if (h.pattern, h.kind) == ("calls_llm", "direct") and not is_tool_run(h)]
         asking = {h.symbol.rpartition(".")[0] for h in hits}
         extended = {base for cls in material.program.classes if cls.symbol in asking for base in cls.outside}
         return extended - {external.dotted for external in material.graph.externals}

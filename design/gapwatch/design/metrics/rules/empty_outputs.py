@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
-from gapwatch.design.metrics.rules.code_view import runs_tool
+from gapwatch.design.metrics.rules.code_view import is_tool_run
 from gapwatch.design.metrics.rules.stream_rules import sends_starts
 from gapwatch.design.patterns.code_walk import (
     calls_in,
@@ -86,7 +86,7 @@ def gives_words_of_model(code: ClaimedCode, subject: Subject) -> bool:
     What the model said is then in an object that it makes, in a state of a graph, or in nothing that it gives back.
     """
     hits = code.material.hits_of(subject.symbol)
-    lines = {h.line for h in hits if h.pattern == "calls_llm" and h.kind == "direct" and not runs_tool(h)}
+    lines = {h.line for h in hits if h.pattern == "calls_llm" and h.kind == "direct" and not is_tool_run(h)}
     asking = [
         c
         for c in subject.calls

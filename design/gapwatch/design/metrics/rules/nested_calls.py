@@ -6,7 +6,7 @@ import re
 
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.rules.code_view import CodeView, runs_tool
+from gapwatch.design.metrics.rules.code_view import CodeView, is_tool_run
 from gapwatch.design.patterns.code_walk import keyword, target_names
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -46,7 +46,7 @@ def nested_model_call(metric: MetricDesign, place: CodePlace, symbol: str, view:
         return None
     subject = view.code.subject(symbol)
     hits = [h for h in view.hits_at("calls_llm", symbol, place) if h.line == place.line]
-    if hits and all(map(runs_tool, hits)):
+    if hits and all(map(is_tool_run, hits)):
         return "it runs a tool, which spends no tokens of its own"
     if subject is None:
         return None
@@ -117,7 +117,7 @@ def _is_mixed_at(edge: CallEdge, view: CodeView) -> bool:
 
 def _has_call(symbol: str, view: CodeView) -> bool:
     hits = view.code.material.hits_of(symbol)
-    return any(h.pattern == "calls_llm" and h.kind == "direct" and not runs_tool(h) for h in hits)
+    return any(h.pattern == "calls_llm" and h.kind == "direct" and not is_tool_run(h) for h in hits)
 
 
 def _asks(subject: Subject, call: Expr) -> bool:
