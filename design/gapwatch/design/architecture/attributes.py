@@ -177,7 +177,7 @@ class HeldObjects:
                 yield from self._makers(argument, subject, depth)
         elif is_name(e) and depth < _MAX_STEPS:
             found = self._constants.find(e, subject.info.module)
-            if found is not None and (holder := self._body(found[1].path)) is not None:
+            if found is not None and (holder := self.body(found[1].path)) is not None:
                 yield from self._makers(found[0], holder, depth + 1)
 
     def classes_of(self, e: Expr, subject: Subject, depth: int = 0) -> frozenset[int]:
@@ -191,7 +191,7 @@ class HeldObjects:
     def _classes(self, e: Expr, subject: Subject, depth: int) -> Iterator[int]:
         if is_call(e):
             name = last_name(e)
-            made = self._named(callee_of(e), subject)
+            made = self.class_named(callee_of(e), subject)
             if made is not None:
                 yield made
                 return
@@ -202,7 +202,7 @@ class HeldObjects:
                         yield from self.classes_of(given, builder, depth + 1)
                         # A class method makes an object of the class that it is called on: `Settings.from_file(path)`.
                         if own is not None and is_call(given) and callee_of(given) == ("n", "cls"):
-                            number = self._named(own, subject)
+                            number = self.class_named(own, subject)
                             yield from () if number is None else (number,)
             inner = [owner_of(callee_of(e))] if name in _AS_DICTIONARY and is_member(callee_of(e)) else arguments_of(e)
             for argument in inner:
@@ -211,7 +211,7 @@ class HeldObjects:
             yield from self._of_name(e, subject, depth)
         elif is_member(e):
             found = self._constants.find(e, subject.info.module, subject.info.owner)
-            if found is not None and (holder := self._body(found[1].path)) is not None:
+            if found is not None and (holder := self.body(found[1].path)) is not None:
                 yield from self.classes_of(found[0], holder, depth + 1)
             is_own = owner_of(e) in (("n", "self"), ("n", "cls")) and subject.info.owner >= 0
             owners = {subject.info.owner} if is_own else self.classes_of(owner_of(e), subject, depth + 1)
@@ -220,7 +220,7 @@ class HeldObjects:
                     yield from self.classes_of(value, holder, depth + 1)
 
     def _of_name(self, e: Expr, subject: Subject, depth: int) -> Iterator[int]:
-        if (number := self._named(e, subject)) is not None:
+        if (number := self.class_named(e, subject)) is not None:
             yield number
             return
         for p in subject.ir.params:
@@ -231,10 +231,10 @@ class HeldObjects:
             if s[0] == "assign" and e in targets_of(s) and (value := value_of(s)) is not None:
                 yield from self.classes_of(value, subject, depth + 1)
         found = self._constants.find(e, subject.info.module)
-        if found is not None and (holder := self._body(found[1].path)) is not None:
+        if found is not None and (holder := self.body(found[1].path)) is not None:
             yield from self.classes_of(found[0], holder, depth + 1)
 
-    def _named(self, e: Expr, subject: Subject) -> int | None:
+    def class_named(self, e: Expr, subject: Subject) -> int | None:
         """Return the number of the class of the repository that a name or `module.Name` is."""
         if not is_name(e):
             return None
@@ -246,7 +246,8 @@ class HeldObjects:
                 return self._program.first_class[module] + cls.index
         return None
 
-    def _body(self, path: str) -> Subject | None:
+    def body(self, path: str) -> Subject | None:
+        """Return the code of the module of a file."""
         number = self._bodies.get(path)
         return Subject(self._program, self._sites, self._program.functions[number]) if number is not None else None
 

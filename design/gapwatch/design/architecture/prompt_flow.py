@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.material import Material
-from gapwatch.design.architecture.text_shapes import is_path
+from gapwatch.design.architecture.text_shapes import is_path, is_signature, signature_text
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     children,
@@ -24,7 +24,6 @@ from gapwatch.design.source.ir import (
     Stmt,
     call_line,
     constant_of,
-    docstring,
     is_call,
     is_name,
     is_text,
@@ -63,6 +62,8 @@ _DECORATING = frozenset({"system_prompt", "instructions"})
 #: Names of parameters that hold a prompt, and of those that hold a chain of a prompt and a model.
 _HOLDS_PROMPT = re.compile(r"prompt|system|instruct|template|^prefix$")
 _HOLDS_CHAIN = re.compile(r"(^|_)(chain|runnable|synthesizer)$")
+#: Classes of DSPy whose objects hold the prompt that they ask a model with.
+_ASKING_MODULES = frozenset({"Module", "Predict", "ChainOfThought", "ReAct", "ProgramOfThought", "TypedPredictor"})
 #: Most callers that are read for an argument.
 _MAX_CALLERS = 8
 
@@ -248,11 +249,9 @@ def carried(material: Material) -> Iterator[Carried]:
                         yield Carried(subject, value, call_line(call), label.rpartition(".")[2], key)
     for cls in program.classes:
         path = program.index.modules[cls.module].path
-        if path not in tagged and any(last_name(base).endswith("Signature") for base in cls.ir.bases):
-            text = docstring(cls.ir.body)
-            if text:
-                body = Subject(program, material.sites, program.functions[program.bodies[cls.module]])
-                yield Carried(body, ("k", text), line_of(cls.ir.body[0]), cls.ir.name)
+        if path not in tagged and is_signature(cls.ir) and signature_text(cls.ir)[0]:
+            body = Subject(program, material.sites, program.functions[program.bodies[cls.module]])
+            yield Carried(body, ("n", cls.ir.name), cls.ir.line, cls.ir.name)
 
 
 def given_by_callers(code: ClaimedCode, subject: Subject, name: str) -> Sequence[tuple[Subject, int, Expr]]:
@@ -296,10 +295,13 @@ def _input_of(call: Expr, name: str) -> Expr | None:
 def prompts_given(code: ClaimedCode, subject: Subject, name: str) -> Iterator[tuple[Subject, int, Expr]]:
     """Yield what a parameter can hold as a prompt or the file of one: (function that gives it, line, expression)."""
     holds = bool(_HOLDS_PROMPT.search(name.lower()))
+    annotations = [p.annotation for p in subject.ir.params if p.name == name and p.annotation is not None]
+    holds_module = any(last_name(e) in _ASKING_MODULES for e in annotations)
     for caller, line, value in given_by_callers(code, subject, name):
         # A prompt that a caller passes to a client is the caller's; one that makes an object is the object's.
         is_made = subject.ir.name == "__init__" and holds
-        if is_made or _HOLDS_CHAIN.search(name.lower()) or (is_text(value) and is_path(constant_of(value))):
+        is_chain = holds_module or bool(_HOLDS_CHAIN.search(name.lower()))
+        if is_made or is_chain or (is_text(value) and is_path(constant_of(value))):
             yield caller, line, value
     for p in subject.ir.params if holds else ():
         if p.name == name and p.default is not None:

@@ -28,8 +28,10 @@ from gapwatch.design.architecture.text_shapes import (
     gives_prompt,
     is_path,
     is_prompt,
+    is_signature,
     paths_in,
     peeled,
+    signature_text,
     template_fields,
     text_and_fields,
     without_descriptions,
@@ -82,6 +84,7 @@ class PromptText:
     text: str
     fields: list[str]
     place: CodePlace
+    is_signature: bool = False  # of a class of DSPy
 
 
 Found = dict[str, PromptText]
@@ -140,6 +143,8 @@ class PromptTexts:
             current, is_part = pending.pop()
             if is_call(current) and last_name(current) in TELLS_PEOPLE:
                 continue
+            if self._note_signature(current, subject, out):
+                continue
             if self._note_entries(current, subject, out, given) or self._note_files(current, subject, out, given):
                 continue
             self._note_text(current, name, place, subject, out, is_part)
@@ -172,7 +177,7 @@ class PromptTexts:
             if last_name(e).isupper() and NAMES_MODEL.search(last_name(e)):
                 # What a registry of models says of one is written for people.
                 return
-            holder = self._holder(place)
+            holder = self._objects.body(place.path)
             # Of a dictionary of prompts only the entries count whose keys are read.
             if holder is not None and value[0] != "d":
                 yield value, holder, str(index_of(e)[1]) if e[0] == "s" else last_name(e), place.line
@@ -221,6 +226,18 @@ class PromptTexts:
             flows = [(f or s, e) for s, value in results_of(builder) for f, e in flowing_into(builder, [value])]
             for s, inner in flows or _all_of(builder):
                 self._note(inner, builder, target_name(s), line_of(s), out, given, depth + 1, seen)
+
+    def _note_signature(self, e: Expr, subject: Subject, out: Found) -> bool:
+        """Note what a class of DSPy tells a model, where an expression is its name; return whether it is one."""
+        number = self._objects.class_named(e, subject)
+        cls = self._program.classes[number] if number is not None else None
+        if cls is None or not is_signature(cls.ir):
+            return False
+        text, fields = signature_text(cls.ir)
+        if text and is_prompt(text):
+            place = CodePlace(self._program.index.modules[cls.module].path, cls.ir.line, cls.ir.end)
+            out[text] = PromptText(cls.ir.name, text, fields, place, True)
+        return True
 
     def _note_text(self, e: Expr, name: str, place: CodePlace, subject: Subject, out: Found, is_part: bool) -> None:
         found = text_and_fields(e)
@@ -359,23 +376,6 @@ class PromptTexts:
             for written in _DATA_NAME.findall(file.source):
                 out.update(dict.fromkeys(self._files.named(written.decode("utf-8", "replace"), file.path)))
         return list(out)
-
-    # -- attributes --------------------------------------------------------------------------------------------
-
-    def _holder(self, place: CodePlace) -> Subject | None:
-        """Return the code of the module that holds a place."""
-        for module in self._modules.get(place.path, ()):
-            body = self._program.bodies[module]
-            if body >= 0:
-                return Subject(self._program, self.code.material.sites, self._program.functions[body])
-        return None
-
-    @cached_property
-    def _modules(self) -> dict[str, list[int]]:
-        out: dict[str, list[int]] = {}
-        for module in self._program.index.modules:
-            out.setdefault(module.path, []).append(module.index)
-        return out
 
 
 _MODELS = frozenset({"llm_chat"})

@@ -315,7 +315,9 @@ def _sent(
         for s in holder.statements:
             if target_name(s) in names and (value := value_of(s)) is not None:
                 texts.note(value, holder, target_name(s), line_of(s), out)
-    return list(out.values())[:_MOST]
+    # Of a module of DSPy all else that it is given fills fields of the signature.
+    signatures = [found for found in out.values() if found.is_signature]
+    return (signatures or list(out.values()))[:_MOST]
 
 
 def _nested(subject: Subject) -> list[Subject]:

@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from gapwatch.design.patterns.code_walk import children, names_in, text_of
 from gapwatch.design.source.ir import (
+    Class,
     Expr,
     callee_of,
     constant_of,
+    docstring,
     index_of,
     is_call,
     is_member,
@@ -21,7 +23,9 @@ from gapwatch.design.source.ir import (
     owner_of,
     pairs_in,
     positional_of,
+    targets_of,
     text_parts,
+    value_of,
 )
 from gapwatch.design.source.program import last_name
 from gapwatch.design.source.scan import KEYED_SUFFIXES, PLAIN_SUFFIXES
@@ -226,6 +230,35 @@ def entries_below(
     """
     named = [one for found, one in entries if fits_keys(found, keys, given, is_whole)]
     return named or [one for found, one in entries if any(keys) and fits_keys(found, keys, frozenset(), is_whole)]
+
+
+def is_signature(cls: Class) -> bool:
+    """Return whether a class says what a module of DSPy asks its model: the bases name a signature."""
+    return any(last_name(base).endswith("Signature") for base in cls.bases)
+
+
+def signature_text(cls: Class) -> tuple[str, list[str]]:
+    """Return what DSPy tells a model by a signature, and the names of its inputs.
+
+    That is the docstring of the class, and the description of each field; one without a docstring tells nothing.
+    """
+    told = (docstring(cls.body) or "").strip()
+    inputs: list[tuple[str, str]] = []
+    outputs: list[tuple[str, str]] = []
+    for s in cls.body:
+        value = value_of(s) if s[0] == "assign" else None
+        kind = last_name(value) if value is not None and is_call(value) else ""
+        if value is None or kind not in ("InputField", "OutputField"):
+            continue
+        described = [v for n, v in keywords_of(value) if n in ("desc", "description")]
+        said = next((" ".join(found[0].split()) for v in described if (found := text_and_fields(v))), "")
+        fields = inputs if kind == "InputField" else outputs
+        fields += [(text_of(target), said) for target in targets_of(s)]
+    parts = [told]
+    for head, fields in (("Inputs:", inputs), ("Outputs:", outputs)):
+        if told and fields:
+            parts.append("\n".join([head, *(f"- {name}{': ' if said else ''}{said}" for name, said in fields)]))
+    return "\n\n".join(parts), [name for name, _ in inputs]
 
 
 def paths_in(e: Expr, is_own: bool) -> list[tuple[str, bool]]:

@@ -61,7 +61,7 @@ def demand_of(text: str) -> float:
 #: Names of functions whose answers ask and name, and state nothing.
 _ASKING = re.compile(
     r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade"
-    r"|re_?rank|filter|clarif|decid|detect|requirements|restyle|suggestion|(^|_)(plan|planner|tasks?|names?|chart|coder?|patcher"
+    r"|re_?rank|filter|clarif|deci[ds]|detect|requirements|restyle|suggestion|(^|_)(plan|planner|tasks?|names?|chart|coder?|patcher"
     r"|tests?|brief|schema|feature|fix|action|triage|sort)(_|$)|reasoning|diagnos|evaluat)"
 )
 
@@ -92,7 +92,7 @@ def _named(symbol: str) -> str:
 _MATERIAL = (
     r"(context|documents?|sources?|passages?|snippets?|excerpts?|articles?"
     r"|(search|provided|given|retrieved|this|these|above|below|following|available|the)\W+"
-    r"([\w']+\W+)?(results?|information|facts|data|text|findings|content|materials?))\b"
+    r"([\w']+\W+)?(results?|information|facts|data|text|findings|content|materials?|objects))\b"
 )
 #: Words that hold a model to what it is shown, or forbid it to invent; and words by which it answers from that.
 _HOLDS_TO = re.compile(
@@ -102,6 +102,7 @@ _HOLDS_TO = re.compile(
     r"|\b(not|never|n't|without|avoid)\W+(ever\W+)?mak(e|ing)\W+up\W+(any|info|fact|answer|thing|detail|claim|stuff)"
     r"|mak(e|ing) (any ?thing|things|stuff|information|facts|answers?) up"
     r"|(not|n't) (have |find )?(enough|sufficient) (information|context|data)|\bsay (that )?(you|I) (don't|do not) know"
+    rf"|\bsummar(y|i[sz]e|i[sz]ing)\W+(of\W+)?([\w-]+\W+){{0,2}}?{_MATERIAL}"
     r"|\banswer\w*\W+(\S+\W+){0,8}?questions?\W+(\S+\W+){0,5}?based on\b|已知信息|不允许.{0,8}编造",
     re.I,
 )
@@ -160,7 +161,7 @@ _NAMING = re.compile(r"(^|_)(names?|titles?|slugs?|emojis?|icons?|labels?)$")
 #: Names of functions that write what people read.
 _ANSWERING = re.compile(
     r"^(generate|write|make|compose|stream|final)_(\w+_)?(answer|reply|response|report)s?(_|$)"
-    r"|(^|_)(answer|reply|report|reporter|chat|draft|rag|qa)(_|$)"
+    r"|(^|_)(answer|reply|response|report|reporter|summari[sz]er|chat|draft|rag|qa)(_|$)"
 )
 #: Words of prompts for what a pipeline ends with.
 _FINAL = re.compile(r"\bfinal (\w+ ){0,2}(answer|report|decision|response|recommendation|reply|verdict)\b", re.I)
