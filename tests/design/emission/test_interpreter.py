@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from opentelemetry.context import Context
@@ -13,6 +14,7 @@ from opentelemetry.context import Context
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
 from gapwatch.design.emission.interpreter.watched_call import WatchedCall
+from gapwatch.design.emission.span_recording import _count
 from tests.design.emission.watched_programs import (
     Collector,
     collector,
@@ -359,6 +361,10 @@ def test_replies_of_clients_are_read_by_their_form() -> None:
 def test_results_of_searches_are_counted() -> None:
     given = ([1, 2], {"source_nodes": []}, {"documents": [["a", "b", "c"]]}, ([1], 2), "text", {"a": 1})
     assert [count_results(r) for r in given] == [2, 0, 3, 1, None, None]
+    rooms, none = SimpleNamespace(objects=["a", "b"]), SimpleNamespace(objects=[])
+    each = (rooms, [rooms, none], ([none, none], ["hybrid", "hybrid"]), [rooms, "other"])
+    assert [count_results(r) for r in each] == [2, 2, 0, 2]
+    assert [_count(r) for r in (*each[1:], ["a"], "text")] == [2, 0, 2, 1, None]
 
 
 @pytest.mark.parametrize(

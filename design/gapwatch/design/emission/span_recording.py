@@ -304,7 +304,7 @@ class _Open:
                 notes["retry_outcome"] = "exhausted"
             notes.setdefault("retry_outcome", "first_try" if attempts < 2 else "recovered")
         if "retrieved_count" in notes:
-            notes["retrieved_count"] = len(result) if isinstance(result, list | tuple) else None
+            notes["retrieved_count"] = _count(result)
         if "rows_written" in notes:
             notes["rows_written"] = result if type(result) is int else None
         said = notes.pop(SAID, None)
@@ -335,6 +335,16 @@ class _Open:
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
         span.end()
+
+
+def _count(result: Any) -> int | None:
+    """Return how many results a search gave: a list, also beside other things, or one response for each collection."""
+    found = result[0] if isinstance(result, tuple) and result and isinstance(result[0], list) else result
+    if not isinstance(found, list | tuple):
+        return None
+    names = ("source_nodes", "points", "matches", "objects")
+    held = [m for one in found for n in names if isinstance(m := getattr(one, "__dict__", {}).get(n), list)]
+    return sum(map(len, held)) if found and len(held) == len(found) else len(found)
 
 
 def _status(result: Any) -> int:

@@ -271,9 +271,13 @@ def member(value: Any, name: str) -> Any:
     return None
 
 
+#: Members of a response in which a store gives what it found.
+_HOLDERS = ("source_nodes", "points", "matches", "objects")
+
+
 def count_results(value: Any) -> int | None:
     """Return the number of results of a search; None if its result is no list of them."""
-    for name in ("documents", "source_nodes", "points", "matches", "results", "ids"):
+    for name in ("documents", "source_nodes", "points", "matches", "results", "objects", "ids"):
         inner = member(value, name)
         if isinstance(inner, list):
             return count_results(inner)
@@ -281,8 +285,10 @@ def count_results(value: Any) -> int | None:
         if len(value) == 1 and isinstance(value[0], list):  # one list for each query
             return len(value[0])
         if isinstance(value, tuple) and value and isinstance(value[0], list):
-            return len(value[0])
-        return len(value)
+            return count_results(value[0])
+        held = [m for one in value for n in _HOLDERS if isinstance(m := member(one, n), list)]
+        # One response for each collection that was asked.
+        return sum(map(len, held)) if value and len(held) == len(value) else len(value)
     if isinstance(value, dict):
         lists = [len(v) for v in value.values() if isinstance(v, list)]
         return lists[0] if len(lists) == 1 else None

@@ -11,7 +11,16 @@ from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.outside_calls import assigned_to
-from gapwatch.design.source.ir import Expr, call_line, is_call, is_name, is_text, name_of
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    is_call,
+    is_name,
+    is_text,
+    keywords_of,
+    name_of,
+    positional_of,
+)
 from gapwatch.design.source.program import last_name
 
 #: Methods of stores that give what is there, without a question.
@@ -34,18 +43,69 @@ def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
     at = at or [c for c in subject.calls if subject.reach(c).capability == "retrieval"]
     if not at and not is_of_time and _gives_text(subject):
         return "its result is a text, which has no count of what was found"
+    if not at and not is_of_time and not subject.returned and not subject.ir.is_generator:
+        return "it gives nothing back that could be counted"
     chained = {last_name(inner) for c in at for inner in _receivers(c)}
     if at and chained <= _LISTS | {"to_list", "where", "limit"}:
         return "it lists what is there and asks nothing"
+    if at and all(_is_by_key(subject, c) for c in at):
+        return "it looks up what has a known key and searches nothing"
     if is_of_time:
         return None
-    if any(_REMEMBERS.search(part) for part in subject.ir.qual.split(".")) or _OF_MEMORY.search(subject.ir.qual):
-        return "it looks for what was remembered of former requests, which may rightly be nothing"
+    if (why := _may_be_none(subject, at)) is not None:
+        return why
     if "batch" in subject.ir.name or any("batch" in last_name(c) for c in (*at, *_given_by(subject))):
         return "it searches for many questions at once and gives a list for each: its count is that of the questions"
     read = {n for c in at for a in arguments_of(c) for e in (a, *_values_of(subject, a)) for n in _words_in(e)}
     own = sorted(n for n in read if _ONES_OWN.search(n))
     return f"it searches what belongs to one {own[0]}, who may have nothing yet" if own else None
+
+
+#: Arguments that say which entries are meant, and those that ask a question.
+_KEYS = frozenset({"id", "ids", "uuid", "uuids", "point_ids", "doc_ids", "document_ids", "node_ids"})
+_ASKS = re.compile(r"quer(y|ies)|text|vector|embedding|question|near", re.I)
+#: Clients whose `query` chooses entries by a filter alone, beside their `search`.
+_FILTERS = re.compile(r"^pymilvus\.")
+
+
+def _is_by_key(subject: Subject, call: Expr) -> bool:
+    """Return whether a call of a store looks up entries by their keys or by a filter, and asks no question."""
+    if last_name(call) == "query" and _FILTERS.match(subject.reach(call).dotted):
+        return True
+    given = {name for name, _ in keywords_of(call) if name}
+    return not positional_of(call) and not _KEYS.isdisjoint(given) and not any(map(_ASKS.search, given))
+
+
+def _may_be_none(subject: Subject, at: list[Expr]) -> str | None:
+    """Return why a search may rightly find nothing; None where an answer needs what it finds."""
+    if any(_REMEMBERS.search(part) for part in subject.ir.qual.split(".")) or _OF_MEMORY.search(subject.ir.qual):
+        return "it looks for what was remembered of former requests, which may rightly be nothing"
+    if _EXAMPLES.search(subject.ir.name) or _keeps_examples(subject):
+        return "it looks for examples that somebody may have kept for the model, which may rightly be none"
+    own = {p.name for p in subject.ir.params}
+    skipped = [value for c in at for name, value in keywords_of(c) if name in _SKIPS]
+    if any(own & names_in(e) for value in skipped for e in (value, *_values_of(subject, value))):
+        return "it gives a page of a list that a person browses, whose end is no failure"
+    return None
+
+
+#: Examples, and what people said of answers, that a model is shown: no request needs them.
+_EXAMPLES = re.compile(
+    r"(^|_)(question_answers?|questions?_(and_)?sqls?|qa_pairs?|sql_pairs?|few_shots?|(few_shot_)?examples?"
+    r"|golden_\w+|feedbacks?|preferences?|demonstrations?|exemplars?)(_|$)",
+    re.I,
+)
+_KEEPS = re.compile(r"^_?(a)?(add|train|save|insert|store|upsert|learn|record)(_|$)", re.I)
+_SKIPS = frozenset({"offset", "skip", "page", "page_number", "from_"})
+
+
+def _keeps_examples(subject: Subject) -> bool:
+    """Return whether the class of a search also keeps examples that it is given: each part of it is optional."""
+    methods = [f for f in subject.program.functions if f.owner is not None and f.owner == subject.info.owner]
+    return any(
+        _KEEPS.match(f.ir.name) and any(map(_EXAMPLES.search, (f.ir.name, *(p.name for p in f.ir.params))))
+        for f in methods
+    )
 
 
 def _given_by(subject: Subject) -> Iterator[Expr]:
