@@ -14,8 +14,9 @@ from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route, named_routes
 from gapwatch.design.metrics.agent_metrics import agent_metrics
+from gapwatch.design.metrics.citations import citation_pattern
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.batches import batch_handlers
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -154,6 +155,7 @@ class Catalog:
 
     def _model_calls(self) -> Iterator[MetricDesign]:
         yield from self._answers()
+        yield from self._citations()
         hits = self._hits("calls_llm", "direct")
         if not hits:
             return
@@ -221,6 +223,31 @@ class Catalog:
                 action="read input and finish_reason of the failing traces; an empty answer is a lost answer",
                 valid_when="the call was made; refused calls have no span",
             )
+
+    def _citations(self) -> Iterator[MetricDesign]:
+        """Yield a check that answers cite, for each function whose prompt shows how."""
+        for prompt in self.prompts:
+            pattern = citation_pattern(prompt.text)
+            hits = [h for h in self._hits("calls_llm") if h.symbol == prompt.symbol]
+            # Of several replies of a function only the last is recorded; what a program kept is no prompt of its code.
+            is_kept = prompt.place.path.endswith(".json")
+            if pattern is not None and len({h.line for h in hits}) == 1 and not is_kept:
+                metric = self._make(
+                    "citations_given",
+                    hits,
+                    {"form": "check", "field": OF_EXCHANGE[1], "matches": pattern, "optional": True},
+                    purpose="answers cite sources in the form that their prompt asks for",
+                    concern="quality",
+                    fields=[OF_EXCHANGE[1]],
+                    better="lower",
+                    severity="ticket",
+                    action="read answers without a citation: found nothing to cite, or a model that no longer does?",
+                    valid_when="the reply has a text; one that rightly says that nothing was found cites nothing",
+                )
+                metric.evidence.append(f"{prompt.place} the prompt asks for citations")
+                metric.places.append(prompt.place)
+                yield metric
+                return
 
     def _latency(self, family: str, hits: list[PatternHit], limit: tuple[float, str] | None) -> MetricDesign:
         claim: dict[str, Any] = {"form": "measure", "field": "latency", "unit": "s"}

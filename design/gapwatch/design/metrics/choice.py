@@ -10,6 +10,7 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
 from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.reply_flow import is_exchange_seen
 from gapwatch.design.metrics.catalog import Catalog
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
@@ -133,6 +134,7 @@ def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) ->
     for component in view.architecture.components:
         points, prompts = view.points_of(component.id), view.prompts[component.id]
         mine = Catalog(component, points, prompts, code.material, component.id in reached).metrics()
+        mine = [m for m in mine if m.family != "citations_given" or is_exchange_seen(code, m.symbols[0])]
         for metric in mine:
             metric.name = _without_repeat(metric, ids)
         traced = of_traces.of(component)

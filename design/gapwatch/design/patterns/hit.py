@@ -71,7 +71,7 @@ class PatternHit:
 
     @property
     def outcome(self) -> str:
-        """Return what a value that is given back here stands for: `failed`, or `nothing` where a search found nothing."""
+        """Return what a value given back here stands for: `failed`, or `nothing` where a search found nothing."""
         return "nothing" if self.kind == "nothing found" else "failed"
 
 
