@@ -76,6 +76,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("fallback_rate", 5.5),
     ("output_fields", 5),
     ("breaker_open_rate", 4.5),
+    ("citations_given", 5),
     ("finish_reason", 5),
     ("stream_completed", 4.5),
     ("guardrail_errors", 4.5),
