@@ -302,9 +302,11 @@ class TestForgetting:
         assert told["ledger_imbalance"] == 0
         assert watched.offsets() == {0: 3100, 1: 3000}
         assert rows[0][0] > 300
-        assert watched.query(f"SELECT count(*) FROM gaps WHERE seq <= {rows[0][1]}") == [(0,)]
-        assert watched.query("SELECT count(*) FROM gaps")[0][0] > 300
-        assert watched.query("SELECT sum(records), max(to_seq) FROM retention") == [(3000, rows[0][1])]
+        # On a slow machine more than the first records are older than a second by now.
+        records, last = watched.query("SELECT sum(records), max(to_seq) FROM retention")[0]
+        assert records >= 3000 and last >= rows[0][1]
+        assert watched.query(f"SELECT count(*) FROM gaps WHERE seq <= {last}") == [(0,)]
+        assert watched.query(f"SELECT count(*) > 0 FROM gaps WHERE seq > {last}") == [(True,)]
         states = "SELECT sum(n)::BIGINT FROM ledger WHERE metric IS NULL AND state IN ('read', 'dead_letter')"
         assert watched.query(states) == [(6100,)]
 
