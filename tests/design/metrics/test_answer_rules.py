@@ -179,3 +179,34 @@ def test_a_failure_beside_the_work_has_no_metric(function: str) -> None:
 )
 def test_a_failure_of_the_work_has_one(function: str) -> None:
     assert function in _counted()
+
+
+@pytest.mark.parametrize(("decorator", "is_checked"), [("@input_guardrail\n", False), ("", True)])
+def test_a_guardrail_that_a_library_may_cancel_has_no_check_of_its_answer(
+    decorator: str, is_checked: bool, tmp_path: Path
+) -> None:
+    text = f"""
+from agents import Agent, GuardrailFunctionOutput, Runner, input_guardrail
+from fastapi import FastAPI
+
+app = FastAPI()
+judge = Agent(name="judge", instructions="Say whether the message is about travel, in one word.")
+
+
+{decorator}async def is_about_travel(context, agent, message):
+    result = await Runner.run(judge, message)
+    return GuardrailFunctionOutput(output_info=result.final_output, tripwire_triggered=False)
+
+
+helper = Agent(name="helper", instructions="Answer.", input_guardrails=[is_about_travel])
+
+
+@app.post("/chat")
+async def chat(message: str):
+    await is_about_travel(None, helper, message)
+    return (await Runner.run(helper, message)).final_output
+"""
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": text})), is_bounded=False)
+
+    checked = {s for m in made.metrics if m.family.endswith("answer_present") for s in m.symbols}
+    assert ("app.is_about_travel" in checked) == is_checked

@@ -223,3 +223,33 @@ def test_a_stream_that_is_collected_has_no_first_piece(tmp_path: Path, answer: s
     made = run_design(scan_repository(write_tree(tmp_path, {"server.py": _COLLECTED.format(answer=answer)})))
 
     assert any(m.family.endswith("first_chunk_seconds") for m in made.metrics) is counts
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_stream_without_an_end_is_not_broken_off(tmp_path: Path, ends: bool) -> None:
+    text = f"""
+import asyncio
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+
+
+@app.get("/chat/answers")
+async def chat_answers(question: str):
+    asked = asyncio.Queue()
+    asked.put_nowait(question)
+
+    async def answers():
+        while True:
+            told = await asked.get()
+            {"if told is None: break" if ends else "print(told)"}
+            yield client.chat.completions.create(model="m", messages=[told]).choices[0].message.content
+
+    return StreamingResponse(answers())
+"""
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": text})), is_bounded=False)
+
+    assert any(m.family == "stream_completed" for m in made.metrics) == ends

@@ -109,10 +109,17 @@ def _interrupts(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeV
     return None
 
 
+#: Decorators of checks that a library of agents runs at the same time.
+_GUARDS = re.compile(r"^(input|output)_guardrail$")
+
+
 def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     del place
     if metric.claim.get("field") != "output" or metric.claim.get("present") is not True:
         return None
+    subject = view.code.subject(symbol)
+    if subject is not None and any(_GUARDS.search(last_name(d)) for d in subject.ir.decorators):
+        return f"{symbol.rpartition('.')[2]} runs beside others, which are cancelled as soon as one of them refuses"
     why = why_never_missing(view.code, symbol) or chosen_by_setting(view.code, symbol)
     return f"{symbol.rpartition('.')[2]} {why}, so an empty output is no failure" if why else None
 

@@ -61,11 +61,22 @@ def ends_in_order(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
         return "its pieces are those of a text that is there already"
     if metric.claim.get("field") != "attributes.stream_outcome":
         return None
+    if streams and all(map(_has_no_end, streams)):
+        return "it sends as long as its reader stays, who alone ends it"
     if streams and all(_takes_each_error(f, view) for f in streams):
         return "a handler inside takes each error and ends the stream in order: only a reader who leaves breaks it off"
     if subject.ir.is_generator and (taker := _taken_by(subject, view)) is not None:
         return f"{taker} takes each of its errors and tells it in the stream"
     return None
+
+
+def _has_no_end(subject: Subject) -> bool:
+    """Return whether a generator sends in a loop that nothing in it ends."""
+    loops = [s for s in subject.statements if s[0] == "while" and s[2] == ("k", True)]
+    return any(
+        any(_sends(x) for x in statements(body_of(s))) and not tags_in(body_of(s), "return", "raise", "break")
+        for s in loops
+    )
 
 
 def _streams_of(at: list[Expr], subject: Subject, view: CodeView) -> list[Subject]:
