@@ -303,6 +303,24 @@ def work(messages, tools, max_steps):
 """
 )
 
+EXECUTES = (
+    _HEAD
+    + """
+class Planner:
+    def run(self, message):
+        for _ in range(self.max_turn):
+            answer = ask([message])
+            if "add_answer" in answer.content:
+                return answer
+            message = self.action.run(answer.content)
+"""
+)
+
+BY_NAME = EXECUTES.replace(
+    "message = self.action.run(answer.content)",
+    'executor = getattr(self, f"{answer.kind}_executor")\n            message = executor(answer)',
+)
+
 #: Name: source, kind, function that holds it, how a run ends where no line says it, {(how, line)}.
 LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a range of steps": (RANGE, "loop", "work", "limit", {("done", 17)}),
@@ -334,6 +352,8 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
     "a counter that is asked behind the loop": (ASKED_BEHIND, "loop", "work", "done", {("done", 15), ("limit", 19)}),
     "a name that holds for more than its limit": (MIXED, "loop", "work", "done", {("done", 18)}),
     "a line with two ends": (EITHER, "loop", "work", "done", {("done", 17), ("limit", 17)}),
+    "turns that end in silence, with an action": (EXECUTES, "loop", "run", "limit", {("done", 15)}),
+    "turns that end in silence, with an executor": (BY_NAME, "loop", "run", "limit", {("done", 15)}),
     "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "limit", {("done", 18)}),
 }
 
@@ -344,6 +364,8 @@ NONE: dict[str, str] = {
     + "def label(text):\n    for attempt in range(3):\n        answer = ask([text])\n        if answer.content:\n            return answer\n    return None\n",
     "a loop over the user's words": _HEAD
     + "def talk(tools):\n    messages = []\n    while True:\n        messages.append(input('> '))\n        answer = ask(messages)\n        print(answer.content, answer.tool_calls)\n",
+    "a pool of threads": _HEAD
+    + "async def texts(loop, pool, most):\n    out = []\n    for i in range(most):\n        out.append(await loop.run_in_executor(pool, ask, [i]))\n    return out\n",
     "pages of a list": _HEAD
     + "def pages(client, tool):\n    page = 0\n    while page < 10:\n        tool.execute(page)\n        page += 1\n",
     "chunks of a stream": _HEAD

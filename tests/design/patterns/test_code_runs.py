@@ -31,6 +31,18 @@ NONE = {
     "a query": "def f(db, query): return db.execute(query)\n",
     "a status code": "def f(client, status): return client.run(status)\n",
 }
+REFUSED = {
+    "code that lacks a call": "import ast\ndef validate(code):\n    calls = names(ast.parse(code))\n    if 'run_query' not in calls:\n        raise QueryNotUsed('The code must use run_query')\n",
+    "a table that is not allowed": "def replaced(sql_query, tables, allowed):\n    for table in tables:\n        if table in allowed:\n            sql_query = sql_query.replace(table, allowed[table])\n        else:\n            raise MaliciousQueryError(f'Query uses unauthorized table: {table}')\n",
+    "a query that may write": "def run(self, query):\n    if not is_select(query):\n        raise ValueError('The SQL query is deemed unsafe.')\n    return self.db.execute(query)\n",
+    "a word of SQL": "def filtered(command):\n    if 'DROP' in command:\n        raise SQLInjectionError('Sensitive SQL keyword detected in the query.')\n    return command\n",
+}
+NOT_REFUSED = {
+    "no code at all": "def validate(code):\n    if not code:\n        raise ValueError('No code was given.')\n",
+    "a message that is not allowed": "def check(text):\n    if is_bad(text):\n        raise NotAllowed('This message is not allowed.')\n",
+    "a question that is unsafe": "def check(query):\n    if is_bad(query):\n        raise Unsafe('This topic is unsafe.')\n",
+    "a file of a repository": "import ast\ndef functions_of(code):\n    tree = ast.parse(code)\n    if not tree.body:\n        raise ValueError('an empty file')\n    return tree.body\n",
+}
 APP = """
 from fastapi import FastAPI
 from openai import OpenAI
@@ -69,6 +81,19 @@ def test_code_that_is_given_is_run(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(NONE))
 def test_what_the_program_itself_says_is_no_code_of_others(name: str, tmp_path: Path) -> None:
     assert "runs_code" not in {h.pattern for h in patterns(tmp_path, {"m.py": NONE[name]})}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_code_that_is_refused_is_found_where_it_raises(name: str, tmp_path: Path) -> None:
+    found = [(h.kind, h.line) for h in patterns(tmp_path, {"m.py": REFUSED[name]}) if h.pattern == "runs_code"]
+    line = next(i for i, text in enumerate(REFUSED[name].splitlines(), 1) if "raise" in text)
+
+    assert found == [("raises", line)]
+
+
+@pytest.mark.parametrize("name", sorted(NOT_REFUSED))
+def test_what_refuses_no_code_is_left_alone(name: str, tmp_path: Path) -> None:
+    assert "runs_code" not in {h.pattern for h in patterns(tmp_path, {"m.py": NOT_REFUSED[name]})}
 
 
 def _of(metrics: list[MetricDesign], family: str) -> list[int]:

@@ -105,6 +105,7 @@ NO_FAILURES: dict[str, str] = {
     "one of two words": "def f(kind):\n    if kind in ('a', 'b'):\n        return tool(kind)\n    return other(kind)\n",
     "a word of failure that is asked for": "import requests\ndef jobs(status):\n    return requests.get('http://jobs/', params={'status': status}).json()\ndef f(x):\n    return jobs('failed')\n",
     "a success that holds the failure of a part": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    rows = tool(x)\n    state = {'status': 'Failed'}\n    return told('Success', message=state, error=None)\n",
+    "a message that a guard refuses": "from agents import InputGuardrailTripwireTriggered\ndef f(x):\n    try:\n        return ask(x)\n    except InputGuardrailTripwireTriggered:\n        return 'Sorry, only questions about travel can be answered.'\n",
     "a kind that is not accepted": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x, kind):\n    if kind == 'web':\n        return told('Success', tool(x))\n    return told('Failed', message='kind is other than accepted kind')\n",
     "a name that may say success": "def told(status, message=None, error=None):\n    return {'status': status, 'message': message, 'error': error}\ndef f(x):\n    state = 'Success'\n    if not tool(x):\n        state = 'Failed'\n    return told(state)\n",
     "a handler that goes on to other work": "def f(x):\n    try:\n        return tool(x)\n    except OSError:\n        log.error('x')\n        raise\n",
@@ -128,3 +129,13 @@ def test_what_tells_its_failure_is_left_alone(name: str, tmp_path: Path) -> None
     hits = patterns(tmp_path, {"m.py": NO_FAILURES[name]})
 
     assert "returns_failure" not in {h.pattern for h in hits}
+
+
+def test_a_message_that_a_guard_refuses_is_no_second_way_of_an_answer(tmp_path: Path) -> None:
+    source = NO_FAILURES["a message that a guard refuses"].replace(
+        "def f(x)", "from agents import Runner\ndef ask(x):\n    return Runner.run_sync(agent, x)\ndef f(x)"
+    )
+
+    assert "has_cascade" not in {h.pattern for h in patterns(tmp_path / "guard", {"m.py": source})}
+    other = source.replace("InputGuardrailTripwireTriggered", "ModelError")
+    assert "has_cascade" in {h.pattern for h in patterns(tmp_path / "other", {"m.py": other})}

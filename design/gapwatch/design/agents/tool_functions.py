@@ -59,7 +59,7 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
     for hit in hits:
         if hit.pattern == "returns_failure" and hit.kind in ("error text", "fixed text"):
             given[hit.symbol].append(hit)
-        elif hit.pattern == "runs_code":
+        elif hit.pattern == "runs_code" and hit.kind == "code":
             running.add(hit.symbol)
         elif hit.pattern == _PATTERN:
             told.add((hit.path, hit.line))

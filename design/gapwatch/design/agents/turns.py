@@ -38,10 +38,12 @@ _ACTS = frozenset(
     {"step", "execute", "exec", "run", "act", "run_command", "execute_command", "communicate", "interact"}
 )
 _ACTED_ON = re.compile(
-    r"(^|_)(env|environment|sandbox|executor|interpreter|shell|terminal|browser|toolbox|toolkit|tools?"
+    r"(^|_)(env|environment|sandbox|executor|interpreter|shell|terminal|browser|toolbox|toolkit|tools?|actions?"
     r"|tools?_?(registry|manager|runner|router|handler|service|collection))$",
     re.I,
 )
+#: Variables that hold what runs one call of a model: `executor = getattr(self, f"{tool_type}_executor")`.
+_EXECUTOR = re.compile(r"^_?((tool|action|plugin|code)_)?executor$", re.I)
 _TOOLS_BY_NAME = re.compile(
     r"(^|_)(tools|tools?_?(map|by_name|registry|functions|handlers)|available_functions|function_map)$", re.I
 )
@@ -126,7 +128,7 @@ def acts_on(call: Expr) -> bool:
     if callee[0] == "s":  # `TOOLS[name](**arguments)`
         return bool(_TOOLS_BY_NAME.search(text_of(callee[1]).rpartition(".")[2]))
     if not is_member(callee):
-        return bool(_TOOL_WORD.search(last_name(call)))
+        return bool(_TOOL_WORD.search(last_name(call)) or _EXECUTOR.search(last_name(call)))
     owner = owner_of(callee)
     while owner[0] == "s":  # `tools[name].run(arguments)`
         owner = owner[1]

@@ -11,6 +11,7 @@ from gapwatch.design.source.ir import (
     Expr,
     Stmt,
     body_of,
+    branches_of,
     call_line,
     caught_by,
     handler_body,
@@ -39,6 +40,44 @@ _CANNOT = re.compile(r"ImportError|ModuleNotFound|FileNotFound|Connection|Permis
 _CODE = re.compile(
     r"(^|_)(code|script|commands?|cmd|snippet|program_text|bash|shell_input)(_(str|string|text|block|exec))?$", re.I
 )
+#: Names of queries that a model may have written.
+_QUERY = re.compile(r"(^|_)(sql|query|statement)(_(str|string|text|query))?$", re.I)
+#: Functions that hold code or a query against what it may do.
+_CHECKS = re.compile(r"^_*(validate|verify|check|clean|sanitize|ensure|assert|enforce|guard|inspect)(_|$)")
+#: What reads code without running it.
+_PARSES = re.compile(r"^(ast|sqlglot|sqlparse|libcst|parso)\.(parse|parse_one|parse_module|literal_eval)$")
+#: What an exception says that refuses code or a query.
+_REFUSES = re.compile(
+    r"malicious|unsafe|injection|unauthori[sz]ed|forbidden|disallow|prohibit|dangerous"
+    r"|not[ _]?(allowed|permitted|safe)",
+    re.I,
+)
+_OF_CODE = re.compile(r"sql|quer(y|ies)|statement|code|command|keyword|import|table", re.I)
+
+
+def find_refused_code(subject: Subject) -> Iterator[PatternHit]:
+    """Yield where a function raises because code or a query that it is given may not be run, or lacks what it must do.
+
+    Example:
+        `def validate(code): tree = ast.parse(code)` and then `if "run_query" not in calls: raise QueryNotUsed(...)`
+    """
+    given = {p.name for p in subject.ir.params}
+    if subject.ir.kind == "module" or not any(_CODE.search(n) or _QUERY.search(n) for n in given):
+        return
+    parsed = _CHECKS.search(subject.ir.name) and any(
+        _PARSES.search(text_of(c[1]))
+        and any(_CODE.search(n) or _QUERY.search(n) for e in arguments_of(c) for n in names_in(e))
+        for c in subject.calls
+    )
+    for s in subject.statements:
+        for block in (*(b for _, b in branches_of(s)), s[3]) if s[0] == "if" else ():
+            for x in block:
+                value = value_of(x) if x[0] == "raise" else None
+                told = text_of(value) if value is not None else ""
+                if value is not None and (parsed or (_REFUSES.search(told) and _OF_CODE.search(told))):
+                    yield subject.hit(
+                        "runs_code", line_of(x), line_of(x), "raises", f"refuses code: raises {told}"[:160], 0.8
+                    )
 
 
 def find_code_runs(subject: Subject) -> Iterator[PatternHit]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from gapwatch.design.patterns.breakers import find_breakers
 from gapwatch.design.patterns.caches import find_caches
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_runs import find_code_runs
+from gapwatch.design.patterns.code_runs import find_code_runs, find_refused_code
 from gapwatch.design.patterns.context_cuts import find_context_cuts
 from gapwatch.design.patterns.failures import find_handlers, find_retries
 from gapwatch.design.patterns.hit import PATTERNS, PatternHit, Subject
@@ -32,6 +32,7 @@ _DETECTORS: tuple[Callable[[Subject], Iterator[PatternHit]], ...] = (
     find_breakers,
     find_context_cuts,
     find_code_runs,
+    find_refused_code,
 )
 
 #: Hits of a detector in one function. A generated one with thousands says no more, and many rules look at each.

@@ -31,6 +31,8 @@ from gapwatch.design.source.program import statements
 _IMPORTS = re.compile(r"\W*(ImportError|ModuleNotFoundError)(\W+(ImportError|ModuleNotFoundError))?\W*")
 #: Exceptions that end the work and leave no room for another way.
 _ENDS = re.compile(r"KeyboardInterrupt|SystemExit|CancelledError|GeneratorExit|StopIteration|StopAsyncIteration")
+#: Exceptions by which a guard refuses a message, and those of a run's limit, which are counted as its end.
+_COUNTED = re.compile(r"Tripwire|MaxTurnsExceeded|GraphRecursionError|UsageLimitExceeded|MaxStepsError")
 
 
 def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[Stmt]) -> Iterator[RouteStep]:
@@ -51,6 +53,8 @@ def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[S
     for handler in handlers_of(s):
         caught = text_of(caught_by(handler))
         if _IMPORTS.fullmatch(caught) or (_ENDS.search(caught) and "Exception" not in caught):
+            continue
+        if _COUNTED.search(caught):
             continue
         why = f"on {caught or 'any exception'}"
         body, name = handler_body(handler), handler[2] or ""
