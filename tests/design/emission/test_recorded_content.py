@@ -100,6 +100,22 @@ def test_all_that_is_written_shares_one_room() -> None:
     assert text_of_value(["a" * MOST_CHARACTERS, "b" * 9]) != text_of_value("a" * MOST_CHARACTERS)
 
 
+def test_of_too_much_the_longest_texts_are_cut_in_their_middle() -> None:
+    """The message that a guardrail judges stands behind a long context, the newest one behind all others."""
+    messages = [{"role": "user", "content": "x" * 30_000}, {"role": "user", "content": "Where is my bag?"}]
+    said = text_of_value({"context": "c" * 46_000, "messages": messages, "turn": 3})
+    read = json.loads(said)
+
+    assert len(said) <= MOST_CHARACTERS
+    assert list(read) == ["context", "messages", "turn"]
+    assert (read["messages"][-1]["content"], read["turn"]) == ("Where is my bag?", 3)
+    assert all("[...]" in text and len(text) > 8_000 for text in (read["context"], read["messages"][0]["content"]))
+    steps = text_of_value([f"step {n} {'y' * 300}" for n in range(400)])
+    assert "step 399 " in steps
+    assert "step 0 " in steps
+    assert len(steps) <= MOST_CHARACTERS
+
+
 def test_members_of_slots_names_and_enumerations_are_written_and_secrets_are_not() -> None:
     assert json.loads(text_of_value(Pair("a", Kind.CARD))) == {"first": "a", "second": "card"}
     assert text_of_value({"api_key": "sk-1", "key": "k", "api_key_index": 2}) == (

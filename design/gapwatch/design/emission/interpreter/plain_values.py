@@ -23,6 +23,10 @@ _BESIDE = frozenset(
 )
 #: Least numbers of a list that is a vector; no reader looks at one.
 _VECTOR = 33
+#: What stands for the middle of a text that is cut.
+_CUT = "\n[...]\n"
+#: Characters from which a text, and members from which a list, is long: others are written before it.
+_LONG, _MANY = 2_000, 20
 #: Characters that a value beside its own text costs: commas, quotes, brackets.
 _SIGNS = 4
 #: Members that are written without their value.
@@ -30,20 +34,59 @@ _SECRETS = re.compile(r"api_?key|secret|passw(or)?d|authorization|credential|(ac
 
 
 def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
-    """Return a value as text: texts as they are, all else as JSON, cut to `MOST_CHARACTERS`, or in its middle to more.
+    """Return a value as text: texts as they are, all else as JSON, of no more than `most` characters.
 
     An object is written by its content, its fields or its class. Only what it stores is read: neither its properties
     nor its `repr` run. What is deep inside is written as long as there is room, so that passages in a state can be
-    read; where an object has a text, it is written first, with what says which text it is.
+    read; where an object has a text, it is written first, with what says which text it is. Of too much the longest
+    texts are cut in their middle: short ones, and the last member of a list, stay whole.
 
     Args:
         value: The value.
         most: Most characters.
     """
-    text = value if type(value) is str else json.dumps(_Writer(most).plain(value, _MOST_LEVELS), ensure_ascii=False)
-    if most <= MOST_CHARACTERS or len(text) <= most:
-        return text[:most]
-    return f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"
+    if type(value) is str:
+        return _cut(value, most)
+    text = _json(written := _Writer(most).plain(value, _MOST_LEVELS))
+    return text if len(text) <= most else _cut(_json(_fitted(written, most)), most)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text without its middle, where it has more than some characters."""
+    if len(text) <= most:
+        return text
+    room = max(most - len(_CUT), 0)
+    return f"{text[: room // 2]}{_CUT}{text[len(text) - room + room // 2 :]}"
+
+
+def _fitted(value: Any, room: int) -> Any:
+    """Return plain data whose longest texts are cut, so that its JSON has about `room` characters."""
+    length = len(_json(value))
+    if length <= room or not isinstance(value, str | dict | list):
+        return value
+    if isinstance(value, str):
+        return _cut(value, max(room - _SIGNS, 0) * len(value) // length)
+    if isinstance(value, dict):
+        costs = {name: len(name) + 2 * _SIGNS for name in value}
+        shares = _shares([len(_json(v)) for v in value.values()], room - sum(costs.values()))
+        return {name: _fitted(v, share) for (name, v), share in zip(value.items(), shares, strict=True)}
+    *others, last = value
+    rest = room - min(len(_json(last)), room // 2)
+    shares = _shares([len(_json(v)) + _SIGNS for v in others], rest)
+    return [*(_fitted(v, s) for v, s in zip(others, shares, strict=True) if s > 2 * _SIGNS), _fitted(last, room // 2)]
+
+
+def _shares(lengths: list[int], room: int) -> list[int]:
+    """Return how much each has of a room: short ones all that they need, the longest the same."""
+    shares = [0] * len(lengths)
+    for done, position in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
+        shares[position] = min(lengths[position], max(room, 0) // (len(lengths) - done))
+        room -= shares[position]
+    return shares
 
 
 def plain(value: Any) -> Any:
@@ -56,7 +99,7 @@ class _Writer:
 
     def __init__(self, room: int) -> None:
         # What is cut in its middle is needed whole first.
-        self._room = room if room <= MOST_CHARACTERS else 10 * room
+        self._room = 10 * room
 
     def plain(self, value: Any, levels: int) -> Any:
         kind = type(value)
@@ -99,20 +142,25 @@ class _Writer:
         self._room -= sum(map(len, members))
         written: dict[str, Any] = {}
         # A client or a graph among the arguments takes the room that the texts beside it leave.
-        for name in sorted(members, key=lambda name: _is_machinery(members[name])):
+        names = sorted(members, key=lambda name: _is_machinery(members[name]))
+        for name in sorted(names, key=lambda name: (_is_machinery(members[name]), _is_long(members[name]))):
             is_secret = type(value := members[name]) is str and value and _SECRETS.search(name)
             written[name] = "<secret>" if is_secret else self.plain(value, levels - 1)
-        return written
+        return {name: written[name] for name in names}
 
     def _members(self, values: list[Any], levels: int) -> Any:
         if len(values) >= _VECTOR and all(isinstance(v, float | int) for v in values):
             return f"<{len(values)} numbers>"
+        if len(values) > _MOST_MEMBERS:
+            values = [*values[: _MOST_MEMBERS // 2], *values[-_MOST_MEMBERS // 2 :]]
+        # The last message, or step, is the one that is answered.
+        last = [self.plain(value, levels - 1) for value in values[-1:]]
         written = []
-        for value in values[:_MOST_MEMBERS]:
+        for value in values[:-1]:
             if self._room <= 0:
                 break
             written.append(self.plain(value, levels - 1))
-        return written
+        return written + last
 
 
 def _names(kind: type) -> tuple[str, ...]:
@@ -126,6 +174,15 @@ def _is_machinery(value: Any) -> bool:
     if value is None or isinstance(value, str | bool | int | float | dict | list | tuple | set | frozenset | Enum):
         return False
     return stored_fields(value).keys().isdisjoint((*TEXTS, "messages"))
+
+
+def _is_long(value: Any) -> bool:
+    """Return whether a value may need much room."""
+    if type(value) is str:
+        return len(value) > _LONG
+    if type(value) in (list, tuple):
+        return len(value) > _MANY
+    return not isinstance(value, str | int | float | None)
 
 
 def _is_absent(value: Any) -> bool:
