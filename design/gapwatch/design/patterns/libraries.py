@@ -137,6 +137,7 @@ _OTHER_KEYS = (
     "limit_texts",
     "prompt_files",
     "text_alone",
+    "errors_as_texts",
 )
 
 
@@ -169,6 +170,7 @@ class _Entry:
     limit_texts: tuple[str, ...]
     prompt_files: tuple[str, ...]
     text_alone: tuple[str, ...]
+    errors_as_texts: tuple[str, ...]
 
 
 class LibraryCatalog:
@@ -261,6 +263,11 @@ class LibraryCatalog:
     def gives_text_alone(self, dotted: str) -> bool:
         """Return whether a model call gives what the model said alone: no reason why it ended, and no tokens."""
         return any(dotted.endswith(f".{end}") for entry in self._entries([dotted]) for end in entry.text_alone)
+
+    def gives_errors_as_texts(self, dotted: str) -> bool:
+        """Return whether a call takes the errors of its service itself, and gives them back in words."""
+        parts = set(dotted.split("."))
+        return any(not parts.isdisjoint(entry.errors_as_texts) for entry in self._entries([dotted]))
 
     def _entries(self, names: list[str]) -> Iterator[_Entry]:
         for dotted in names:

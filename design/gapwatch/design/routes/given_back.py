@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gapwatch.design.patterns.code_walk import names_in, text_of
+from gapwatch.design.patterns.code_walk import names_in, text_of, unwrapped
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.outside_calls import assigned_to
-from gapwatch.design.source.ir import Expr, members_in
+from gapwatch.design.routes.reaches import reaches
+from gapwatch.design.source.ir import Expr, is_call, members_in, operand_of, operands_of
 
 #: Parameters by which a caller says what to give instead.
 _INSTEAD = re.compile(r"default|fallback", re.I)
@@ -36,3 +37,17 @@ def lacks_a_part(subject: Subject, value: Expr) -> bool:
     empty = [i for i, e in enumerate(members) if text_of(e) in _EMPTY]
     others = [other for e in subject.returned if e[0] == "t" and len(other := members_in(e)) == len(members)]
     return any(other[i][0] in "nascw" and text_of(other[i]) not in _EMPTY for i in empty for other in others)
+
+
+def asks_again(subject: Subject, value: Expr) -> bool:
+    """Return whether a value is what a model gives that is asked in a call: it does better, told of the failure."""
+    call = unwrapped(value) or value
+    return is_call(call) and "llm_chat" in reaches(subject, call)
+
+
+def conditions_of(test: Expr) -> list[Expr]:
+    """Return the parts of a test that are joined by `and` and `or`, without `not`."""
+    if test[0] == "!":
+        inner = operand_of(test)
+        return conditions_of(inner) if inner is not None else []
+    return [one for e in operands_of(test) for one in conditions_of(e)] if test[0] == "b" else [test]

@@ -20,6 +20,8 @@ from gapwatch.design.patterns.code_walk import (
     walk,
 )
 from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.routes.forms import ERROR_NAME
+from gapwatch.design.routes.given_back import asks_again, conditions_of
 from gapwatch.design.routes.reaches import WORK, reaches
 from gapwatch.design.routes.refusals import asks_of, refuses_request, says_missing
 from gapwatch.design.routes.ways import flowing_calls
@@ -34,6 +36,7 @@ from gapwatch.design.source.ir import (
     handler_body,
     handlers_of,
     is_call,
+    is_name,
     keywords_of,
     line_of,
     members_in,
@@ -107,8 +110,11 @@ class NormalEnds:
         if self._ends_a_stream(place, value):
             return True
         if (handled := _handled(place)) is None:
-            return kind != "status" and (refuses_request(value) or self._is_of_arguments(place, kind))
+            is_refused = kind != "status" and (refuses_request(value) or self._is_of_arguments(place, kind))
+            return is_refused or (kind == "error text" and self._is_verdict(place, value))
         s, handler, rest = handled
+        if kind == "error text" and asks_again(self.subject, value):
+            return True
         if self._is_for_missing(place, value, s, handler, kind):
             return True
         if kind != "error text" and (self._takes_settings(s, handler) or _is_unset(value, s)):
@@ -167,6 +173,18 @@ class NormalEnds:
         compared = {op for t in tests for e in walk(t) if e[0] == "q" for op in operators_of(e)}
         is_compared = kind != "empty" or bool(compared & {"==", "!="})
         return is_compared and all(asks_of(test, given) for test in tests)
+
+    def _is_verdict(self, place: _Place, value: Expr) -> bool:
+        """Return whether a model that checks the work was not content, and what it says of it is handed on.
+
+        `if not verdict.is_good: return {"feedback": verdict.feedback}`: whoever did the work does it again.
+        """
+        if not place.around or place.around[-1][0][0] != "if":
+            return False
+        asked = {e[1][1] for t in place.around[-1][2] for e in conditions_of(t) if e[0] == "a" and is_name(e[1])}
+        told = {e[1][1] for e in walk(value) if e[0] == "a" and is_name(e[1]) and not ERROR_NAME.search(e[2])}
+        made = [c for n in asked & told for c in flowing_calls(self.subject, self.subject.statements, ("n", n))]
+        return any("llm_chat" in reaches(self.subject, c) for c in made)
 
     def _is_result_of_callers(self, name: str) -> bool:
         """Return whether a caller gives the result of work, and no words or choice of a person, for a parameter."""

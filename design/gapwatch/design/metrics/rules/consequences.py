@@ -36,6 +36,7 @@ from gapwatch.design.source.ir import (
     handlers_of,
     is_name,
     line_of,
+    members_in,
     name_of,
     value_of,
 )
@@ -275,8 +276,10 @@ def _hands_on(handler: Stmt) -> bool:
     for s in statements(handler_body(handler)):
         if caught is not None and s[0] == "assign" and value_of(s) == caught:
             return True
-        if any(last_name(c) in _KEEPS and caught in arguments_of(c) for e in own_expressions(s) for c in calls_of(e)):
-            return True
+        for call in (c for e in own_expressions(s) for c in calls_of(e) if last_name(c) in _KEEPS):
+            given = [one for a in arguments_of(call) for one in (members_in(a) if a[0] == "t" else (a,))]
+            if caught is not None and caught in (given if last_name(call) != "append" else arguments_of(call)):
+                return True
     return False
 
 

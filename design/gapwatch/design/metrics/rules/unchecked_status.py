@@ -1,4 +1,4 @@
-"""Requests whose status nobody looks at: an error of the service passes as an answer, and its span ends in order."""
+"""Errors of services that pass as answers: nobody looks at the status, or the library puts them into words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def unchecked_status(metric: MetricDesign, place: CodePlace, symbol: str, view: 
     subject = view.code.subject(symbol)
     if metric.claim.get("field") != "status" or metric.pattern != "calls_external_api" or subject is None:
         return None
-    calls = [c for c in subject.calls if call_line(c) == place.line and subject.reach(c).capability == "http"]
+    asking = [c for c in subject.calls if call_line(c) == place.line and subject.reach(c).capability is not None]
+    reached = [subject.reach(c).dotted for c in asking]
+    if reached and all(map(subject.sites.catalog.gives_errors_as_texts, reached)):
+        return f"{reached[0]} takes the errors of its service itself, and gives them back in words"
+    calls = [c for c in asking if subject.reach(c).capability == "http"]
     if not calls or any(subject.reach(c).dotted.partition(".")[0] not in _CLIENTS for c in calls):
         return None
     replies = {
