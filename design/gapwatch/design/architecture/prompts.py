@@ -130,6 +130,11 @@ def _in_order(prompts: list[Prompt]) -> list[Prompt]:
     """Return prompts by function, the one with the task first; what fills a frame sets the task."""
     named = {(p.symbol, p.name) for p in prompts if _TASK.search(p.name.lower())}
     templates = {p.symbol for p in prompts if p.fields and p.place.path.endswith(".py")}
+    senders: dict[str, set[str]] = {}
+    for p in prompts:
+        senders.setdefault(p.text, set()).add(p.symbol)
+    # Beside a long text that other functions send, too, it is a function's own text that says what is asked there.
+    own = {p.symbol for p in prompts if len(senders[p.text]) == 1 and len(p.text) >= MIN_TASK and not _is_asked(p.name)}
 
     def place(number: int) -> tuple[object, ...]:
         p = prompts[number]
@@ -139,7 +144,10 @@ def _in_order(prompts: list[Prompt]) -> list[Prompt]:
         length = max((len(q.text) for q in parts), default=len(p.text))
         last = p.place.end if len(parts) > 1 else 0
         is_setting = p.symbol in templates and _is_setting(p)
-        return p.symbol, is_setting, _is_asked(p.name), is_frame, -length, p.place.line if last else 0, last, number
+        is_form = bool(_OF_FORM.match(p.text))
+        is_shared = p.symbol in own and len(senders[p.text]) > 1
+        at = p.place.line if last else 0
+        return p.symbol, is_setting, _is_asked(p.name), is_frame, is_form, is_shared, -length, at, last, number
 
     ordered = [prompts[n] for n in sorted(range(len(prompts)), key=place)]
     # What a frame is filled with is no evidence of its own.
@@ -169,6 +177,13 @@ def _is_setting(prompt: Prompt) -> bool:
     return not prompt.fields and not prompt.place.path.endswith(".py")
 
 
+#: Beginnings of a text that says in which form the answer is given, behind the one with the task.
+_OF_FORM = re.compile(
+    r"\W*(<\W*)?(output |response |answer )?(format|schema)\b\W"
+    r"|\W*(format|return|respond|reply|output|provide|write|give)\b[^.\n]{0,60}\b(json|xml|yaml|format|keys)\b"
+    r"|\W*(instructions\W+)?call the \S+ tool to format",
+    re.I,
+)
 #: Names of what a user asks, beside the task that the application sets.
 _ASKED = re.compile(r"user|human|question|query|input|^message|^content")
 _TASK = re.compile(r"system|instruct|task")

@@ -163,8 +163,8 @@ def is_prompt(text: str) -> bool:
 
 #: Keyword arguments that describe what is made.
 _DESCRIBING = re.compile(
-    r"^(description|help|help_text|doc|title|label|tooltip|placeholder)$"
-    r"|^(tools?|retrieval|retriever|search|function|field)_(description|desc|help)$"
+    r"^(name|description|help|help_text|doc|title|label|tooltip|placeholder)$"
+    r"|^(tools?|retrieval|retriever|search|function|field|handoff)_(description|desc|help)$"
 )
 
 

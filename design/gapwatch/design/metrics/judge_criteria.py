@@ -58,6 +58,12 @@ class JudgedTier:
         return {p.name for p in subject.ir.params} if subject is not None else set()
 
     @property
+    def agents(self) -> list[CodePlace]:
+        """Places of the prompts of agents, one for each agent, where a run starts the one that is chosen for it."""
+        named = [p for p in reversed(self.prompts) if p.sent_at and _IS_AGENT.search(p.name)]
+        return list({p.name: p.place for p in named if p.sent_at == named[0].sent_at}.values())
+
+    @property
     def inputs(self) -> list[str]:
         """Fields that a judge reads."""
         return list(OF_EXCHANGE) if self.is_seen else ["input", "output"]
@@ -98,6 +104,8 @@ _ENVELOPE = frozenset(
 )
 
 
+#: Names of variables that hold an agent.
+_IS_AGENT = re.compile(r"(?i)(^|_)agent$")
 #: Judges that an owner wants before others.
 FIRST = frozenset({"sql_answers_the_question"})
 #: Names of what is fetched to ask with, and states nothing.
@@ -118,6 +126,8 @@ def criteria_of(judged: JudgedTier) -> list[Criterion]:
     asked = _asked(prompts)
     if writes_sql(tier.symbol, prompts):
         return [_of_sql(judged)]
+    if judged.is_seen and len(judged.agents) > 1:
+        return [_of_agents(judged)]
     out: list[Criterion] = []
     # What was fetched inside of the function is in its span only with the prompt.
     is_shown = judged.is_seen or bool(judged.given.intersection(f for p in prompts for f in p.fields))
@@ -169,6 +179,20 @@ def _of_support(judged: JudgedTier, evidence: list[str]) -> Criterion:
         inputs=judged.inputs,
         concern="groundedness",
         failure=f"statements without support in {', '.join(shown) or 'what the model was shown'}",
+    )
+
+
+def _of_agents(judged: JudgedTier) -> Criterion:
+    """Return the criterion of runs of several agents: the exchange alone says which of their prompts was sent."""
+    places = " and ".join(str(place) for place in judged.agents[:2])
+    return Criterion(
+        family="rests_on_its_tools",
+        text=f"Is every statement, number and name of the {judged.answer} supported by what it was sent, above all by "
+        "what tools gave, is nothing said to be done that no tool did, and does it do what the instructions of the "
+        f"agent that answers say (one of several, such as those made at {places})?",
+        inputs=judged.inputs,
+        concern="groundedness",
+        failure="statements that no tool gave, and work said to be done that no tool did",
     )
 
 

@@ -113,7 +113,7 @@ _ANSWERS_FROM = re.compile(
 #: Names of the variable parts that hold what was found for an answer.
 _FOUND = re.compile(
     r"^((my|retrieved|search|relevant|docs?|document|knowledge(_base)?|rag|web|source|sql|query)_)*"
-    r"(context|docs?|documents?|passages?|snippets?|chunks?|sources|results?|findings|evidence|observations?|rows)"
+    r"(context|content|docs?|documents?|passages?|snippets?|chunks?|sources|results?|findings|evidence|observations?|rows)"
     r"(_(text|texts|str|block|list|section))?$",
     re.I,
 )

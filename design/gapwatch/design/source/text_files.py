@@ -46,6 +46,10 @@ class FileText:
     text: str
 
 
+#: Settings at the beginning of a file, between two lines of dashes.
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:[\w-]+:.*\n|[ \t#-].*\n|[ \t]*\n)+?---[ \t]*\n")
+
+
 class TextFiles:
     """Text files of a repository by the names that code gives them; each is read when it is asked for.
 
@@ -98,7 +102,11 @@ class TextFiles:
         if path not in self._texts:
             self._texts[path] = self._read(path)
         text = self._texts[path]
-        return FileText(path, 1, text.count("\n") + 1, text) if text.strip() else None
+        head = _FRONT_MATTER.match(text) if not self.is_keyed(path) else None
+        # The head of a prompty or Markdown file holds its settings.
+        body = text[head.end() :] if head is not None and text[head.end() :].strip() else text
+        first = text.count("\n", 0, len(text) - len(body)) + 1
+        return FileText(path, first, text.count("\n") + 1, body) if body.strip() else None
 
     def is_keyed(self, path: str) -> bool:
         """Return whether a file holds its texts under keys."""
