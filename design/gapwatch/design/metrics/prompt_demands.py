@@ -102,7 +102,7 @@ _HOLDS_TO = re.compile(
     r"|\b(not|never|n't|without|avoid)\W+(ever\W+)?mak(e|ing)\W+up\W+(any|info|fact|answer|thing|detail|claim|stuff)"
     r"|mak(e|ing) (any ?thing|things|stuff|information|facts|answers?) up"
     r"|(not|n't) (have |find )?(enough|sufficient) (information|context|data)|\bsay (that )?(you|I) (don't|do not) know"
-    rf"|\bsummar(y|i[sz]e|i[sz]ing)\W+(of\W+)?([\w-]+\W+){{0,2}}?{_MATERIAL}"
+    rf"|\bsummar(y|i[sz]e|i[sz]ing)\s+(of\s+)?([\w-]+\s+){{0,2}}?{_MATERIAL}"
     r"|\banswer\w*\W+(\S+\W+){0,8}?questions?\W+(\S+\W+){0,5}?based on\b|已知信息|不允许.{0,8}编造",
     re.I,
 )
