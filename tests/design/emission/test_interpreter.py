@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
 from gapwatch.design.emission.interpreter.watched_call import WatchedCall
-from gapwatch.design.emission.span_recording import _count
+from gapwatch.design.emission.recorded_replies import count_found
 from tests.design.emission.watched_programs import (
     Collector,
     collector,
@@ -364,7 +364,7 @@ def test_results_of_searches_are_counted() -> None:
     rooms, none = SimpleNamespace(objects=["a", "b"]), SimpleNamespace(objects=[])
     each = (rooms, [rooms, none], ([none, none], ["hybrid", "hybrid"]), [rooms, "other"])
     assert [count_results(r) for r in each] == [2, 2, 0, 2]
-    assert [_count(r) for r in (*each[1:], ["a"], "text")] == [2, 0, 2, 1, None]
+    assert [count_found(r) for r in (*each[1:], ["a"], "text")] == [2, 0, 2, 1, None]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from types import SimpleNamespace
 from typing import Any
 
 TOKENS = {
-    "gen_ai.usage.input_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count"),
-    "gen_ai.usage.output_tokens": ("completion_tokens", "output_tokens", "candidates_token_count"),
+    "gen_ai.usage.input_tokens": (
+        *("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "request_tokens"),
+    ),
+    "gen_ai.usage.output_tokens": (
+        *("completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "response_tokens"),
+    ),
 }
 MOST = 20_000  # characters of an input or an output
 SAID = "span_recording.said"
@@ -53,6 +58,8 @@ def whole_reply(value: Any) -> Any:
             return json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
         except (ValueError, RecursionError):
             return None
+    if isinstance(held(value, "raw_responses"), list):  # a run that was streamed
+        return value
     state = held(value, "_state")
     snapshots = (held(value, "current_message_snapshot"), held(value, "current_completion_snapshot"))
     return next((s for s in (*snapshots, held(state, "_completed_response")) if s is not None), None)
@@ -63,8 +70,15 @@ def reply_notes(value: Any) -> dict[str, Any]:
     raw = held(value, "raw") or (value.get("raw") if isinstance(value, dict) else None)
     if raw is not None and (of_raw := reply_notes(raw)):  # LlamaIndex, and LangChain's `include_raw`
         return of_raw
-    usage = held(value, "usage") or held(value, "usage_metadata") or {}
-    metadata = held(value, "response_metadata") or {}  # LangChain
+    if of_run := _run_notes(value):
+        return of_run
+    get = value.get if isinstance(value, dict) else functools.partial(held, value)
+    metadata = get("response_metadata") or {}  # LangChain
+    usage = get("usage") or get("usage_metadata") or {}
+    if not usage and isinstance(metadata, dict):
+        usage = metadata.get("token_usage") or {}
+    if not usage and get("eval_count") is not None:
+        usage = value  # Ollama
     found: dict[str, Any] = {}
 
     def read(name: str) -> Any:
@@ -74,22 +88,22 @@ def reply_notes(value: Any) -> dict[str, Any]:
         count_of = next((read(name) for name in names if isinstance(read(name), int)), None)
         if count_of is not None:
             found[key] = count_of
-    choices, output, status = (
-        held(value, "choices"),
-        held(value, "output"),
-        held(value, "status"),
-    )
-    reason = held(choices[0], "finish_reason") if choices else held(value, "stop_reason")
+    choices, output, status = get("choices"), get("output"), get("status")
+    reason = _member(choices[0], "finish_reason") if choices else get("stop_reason") or get("done_reason")
+    if reason is None and not choices:
+        reason = get("finish_reason")
     if isinstance(output, list) and status in ("completed", "incomplete"):  # OpenAI's responses
         is_called = any(held(item, "type") == "function_call" for item in output)
         reason = "length" if status == "incomplete" else "tool_calls" if is_called else "stop"
-    reason = metadata.get("finish_reason", reason) if isinstance(metadata, dict) else reason
-    model = metadata.get("model_name") if isinstance(metadata, dict) else None
-    model = model or held(value, "model")
+    if isinstance(metadata, dict):
+        reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+        reason = next((r for r in reasons if isinstance(r, str)), reason)
+    model = (metadata.get("model_name") or metadata.get("model")) if isinstance(metadata, dict) else None
+    model = model or get("model") or get("model_name")
     if not found and not reason:
         return {}
     if isinstance(reason, str):
-        found["gen_ai.response.finish_reasons"] = [reason]
+        found["gen_ai.response.finish_reasons"] = [reason.lower()]
     if isinstance(model, str):
         found["gen_ai.response.model"] = model
     hidden = held(value, "_hidden_params")
@@ -99,11 +113,45 @@ def reply_notes(value: Any) -> dict[str, Any]:
     return found
 
 
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else held(value, name)
+
+
+def _run_notes(value: Any) -> dict[str, Any]:
+    """Return what a run of an agent says of all its replies: OpenAI's agents, Pydantic AI, DSPy; nothing of others."""
+    replies, reason = held(value, "raw_responses"), None
+    if isinstance(replies, list):
+        counts = [held(reply, "usage") for reply in replies]
+    elif isinstance(usages := held(value, "_lm_usage"), dict):
+        counts = list(usages.values())
+    elif (state := held(value, "_state")) is not None and isinstance(held(state, "message_history"), list):
+        counts = [held(state, "usage")]
+        reasons = [r for m in held(state, "message_history") if isinstance(r := held(m, "finish_reason"), str)]
+        reason = reasons[-1] if reasons else None
+    else:
+        return {}
+    found: dict[str, Any] = {"gen_ai.response.finish_reasons": [reason]} if reason else {}
+    for key, names in TOKENS.items():
+        said = [c for one in counts for name in names if type(c := _member(one, name)) is int]
+        if said:
+            found[key] = sum(said)
+    return found
+
+
 def said_text(value: Any) -> str | None:
     """Return the text of a model's reply, or JSON of the calls of tools that it is; None for other values."""
+    final = held(value, "final_output") if isinstance(held(value, "raw_responses"), list) else None
+    final = held(value, "output") if held(held(value, "_state"), "message_history") else final
+    final = held(value, "_store") if isinstance(held(value, "_lm_usage"), dict) else final
+    if final is not None:
+        return written(final)
+    if isinstance(value, dict) and "choices" not in value:
+        value = SimpleNamespace(**{str(name): inside for name, inside in value.items()})
     choices, output = held(value, "choices"), held(value, "output")
     message = held(choices[0], "message") if choices else value
-    content, calls = held(message, "content"), held(message, "tool_calls")
+    if not choices and _member(held(value, "message"), "content") is not None:  # Ollama
+        message = held(value, "message")
+    content, calls = _member(message, "content"), _member(message, "tool_calls")
     if isinstance(output, list):  # OpenAI's responses
         content = [part for item in output for part in held(item, "content") or ()]
         calls = [item for item in output if held(item, "type") == "function_call"]
@@ -150,3 +198,22 @@ def texts_in(value: Any, levels: int = 6) -> Any:
     for name, inside in members.items():
         if not str(name).startswith("_"):
             yield from texts_in(inside, levels - 1)
+
+
+def count_found(value: Any) -> int | None:
+    """Return the number of results of a search, also in a state of a graph; None if there is no list of them."""
+    for name in ("documents", "source_nodes", "points", "matches", "results", "objects", "ids"):
+        inner = _member(value, name)
+        if isinstance(inner, list):
+            return count_found(inner)
+    if isinstance(value, list | tuple):
+        if len(value) == 1 and isinstance(value[0], list):  # one list for each query
+            return len(value[0])
+        if isinstance(value, tuple) and value and isinstance(value[0], list):
+            return count_found(value[0])
+        names = ("source_nodes", "points", "matches", "objects")
+        inside = [m for one in value for n in names if isinstance(m := getattr(one, "__dict__", {}).get(n), list)]
+        # One response for each collection that was asked.
+        return sum(map(len, inside)) if value and len(inside) == len(value) else len(value)
+    lists = [len(v) for v in value.values() if isinstance(v, list)] if isinstance(value, dict) else []
+    return lists[0] if len(lists) == 1 else None

@@ -13,6 +13,7 @@ from gapwatch.design.emission.recorded_replies import (
     MOST,
     SAID,
     TOKENS,
+    count_found,
     held,
     reply_notes,
     said_text,
@@ -114,7 +115,8 @@ async def _sent_async(call: Any, source: Any) -> Any:
         call.end(None, error)
         raise
     finally:
-        await source.aclose()
+        if hasattr(source, "aclose"):
+            await source.aclose()
     call.end(None, None)
 
 
@@ -142,11 +144,13 @@ def _sent(call: Any, source: Any) -> Any:
 def _ended(call: Any, result: Any) -> Any:
     """End the span, or let it end with the stream that the function hands on; return the result."""
     source = getattr(result, "body_iterator", result)  # Starlette's, or a generator
-    is_async = inspect.isasyncgen(source)
+    is_async = inspect.isasyncgen(source) or (source is not result and hasattr(source, "__aiter__"))
     if "of_response" not in call.notes.values() or not (is_async or inspect.isgenerator(source)):
+        # An object that is gone through later must stay of its class.
+        call.is_handed_on = hasattr(result, "__aiter__") or hasattr(result, "__next__")
         call.end(result, None)
         return result
-    sent = _sent_async(call, source) if is_async else _sent(call, source)
+    sent = _sent_async(call, aiter(source)) if is_async else _sent(call, source)
     if source is result:
         return sent
     result.body_iterator = sent
@@ -244,6 +248,7 @@ class _Open:
     def __init__(self, span: Any, notes: dict[str, Any], is_own: bool, kind: str) -> None:
         self.span, self.notes, self.is_own, self.is_model = span, notes, is_own, kind == "llm"
         self.started, self.first, self.token = time.monotonic(), None, None
+        self.is_handed_on = False
         self.chunks, self.said, self.events = [], [], []  # type: ignore[var-annotated]
 
     def __enter__(self) -> None:
@@ -286,6 +291,7 @@ class _Open:
 
     def end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
+        is_left = error is not None and not isinstance(error, Exception)
         for later in notes.pop(_HELD, ()):
             take(notes, whole_reply(later))
         self._end_agent(result, error)
@@ -293,18 +299,19 @@ class _Open:
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":
             status = _status(result) if error is None else getattr(error, "status_code", 500)
-            is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
-            notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
+            status = status if isinstance(status, int) else 200
+            outcome = ("failed" if status >= 500 else "refused") if status >= 400 else "answered"
+            notes["request_outcome"] = outcome if not is_left else "answered" if self.first is not None else None
         if notes.pop("loop_left", 0):
             notes.pop("retry_outcome", None)
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
             if error is not None:
-                notes["retry_outcome"] = "exhausted"
+                notes["retry_outcome"] = None if is_left else "exhausted"
             notes.setdefault("retry_outcome", "first_try" if attempts < 2 else "recovered")
         if "retrieved_count" in notes:
-            notes["retrieved_count"] = _count(result)
+            notes["retrieved_count"] = count_found(result) if error is None else None
         if "rows_written" in notes:
             notes["rows_written"] = result if type(result) is int else None
         said = notes.pop(SAID, None)
@@ -313,9 +320,9 @@ class _Open:
         if not said and notes.get("gen_ai.response.finish_reasons") in (["tool_use"], ["tool_calls"]):
             said = None  # A call of a tool may come without a text.
         if "stream_outcome" in notes:
-            notes["stream_outcome"] = (
-                "aborted" if error else "empty" if self.first is None or said == "" else "completed"
-            )
+            came = "empty" if self.first is None or said == "" else "completed"
+            is_none = self.is_handed_on or type(error).__name__ == "CancelledError"
+            notes["stream_outcome"] = None if is_none else "aborted" if error else came
         if said is not None:
             _tell(notes, "model_reply", said)
         notes.pop("model_held", None)
@@ -335,16 +342,6 @@ class _Open:
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
         span.end()
-
-
-def _count(result: Any) -> int | None:
-    """Return how many results a search gave: a list, also beside other things, or one response for each collection."""
-    found = result[0] if isinstance(result, tuple) and result and isinstance(result[0], list) else result
-    if not isinstance(found, list | tuple):
-        return None
-    names = ("source_nodes", "points", "matches", "objects")
-    held = [m for one in found for n in names if isinstance(m := getattr(one, "__dict__", {}).get(n), list)]
-    return sum(map(len, held)) if found and len(held) == len(found) else len(found)
 
 
 def _status(result: Any) -> int:

@@ -138,12 +138,14 @@ class WatchedCall(RunningCall):
             is_stream: Whether it gave its result in chunks.
         """
         notes = self.notes
+        is_left = error is not None and not isinstance(error, Exception)
         notes.pop("model_held", None)
         self._settle_agent(result, error, is_stream)
         if notes.get("request_outcome") == "answered":
             status = _status(result) if error is None else getattr(error, "status_code", 500)
-            is_said = isinstance(status, int) and status >= 400 and isinstance(error, (Exception, type(None)))
-            notes["request_outcome"] = ("failed" if status >= 500 else "refused") if is_said else "answered"
+            status = status if isinstance(status, int) else 200
+            outcome = ("failed" if status >= 500 else "refused") if status >= 400 else "answered"
+            notes["request_outcome"] = outcome if not is_left else "answered" if self.pieces.first is not None else None
         if notes.pop("loop_left", 0):
             # The line after the loop was reached by `break`.
             notes.pop("retry_outcome", None)
@@ -151,22 +153,23 @@ class WatchedCall(RunningCall):
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
             if error is not None:
-                notes["retry_outcome"] = "exhausted"
+                notes["retry_outcome"] = None if is_left else "exhausted"
             else:
                 notes.setdefault("retry_outcome", "first_try" if attempts <= 1 else "recovered")
         if notes.pop("unseen_attempts", None) is not None:
-            is_exhausted = error is not None or (self.is_failing and bool(self.failed or self.repeats))
+            is_exhausted = isinstance(error, Exception) or (self.is_failing and bool(self.failed or self.repeats))
             # The last failed attempt is followed by none.
             notes["retry_count"] = max(0, self.failed - is_exhausted) + self.repeats
             repeated = "recovered" if self.failed or self.repeats else "first_try"
-            notes["retry_outcome"] = "exhausted" if is_exhausted else repeated
+            notes["retry_outcome"] = None if is_left else "exhausted" if is_exhausted else repeated
         if notes.get("rows_written") == "of_cursor":
             notes["rows_written"] = None
         if "stream_outcome" in notes:
             # Of a model that said nothing there may be pieces all the same: a first one, a last one.
             has_some = self.pieces.first is not None and (self.reply is None or bool(self.reply.strip()))
             came = "completed" if has_some else "empty"
-            notes["stream_outcome"] = ("aborted" if error is not None else came) if is_stream else None
+            ended = came if error is None else None if type(error).__name__ == "CancelledError" else "aborted"
+            notes["stream_outcome"] = ended if is_stream else None
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.pieces.first_said()
 
