@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -157,6 +158,17 @@ def test_a_file_that_no_code_names_is_no_prompt(tmp_path: Path) -> None:
     files = {"README.md": _TEXT, "prompts/answer.txt": _OTHER, "m.py": _asking("", "question")}
 
     assert _found(tmp_path, files) == []
+
+
+def test_what_a_run_has_kept_is_no_prompt_of_the_code(tmp_path: Path) -> None:
+    code = _asking("import json\nKEPT = json.load(open('FOLDER/agent.json'))\n", "KEPT['system_prompt']")
+    for folder, is_found in (("settings", True), ("cache", False)):
+        files = {
+            f"{folder}/agent.json": json.dumps({"system_prompt": _TEXT}),
+            "m.py": code.replace("FOLDER", folder),
+        }
+
+        assert bool(_found(tmp_path / folder, files)) == is_found
 
 
 def test_the_fields_of_a_template_are_its_variables_and_what_fills_them_is_followed(tmp_path: Path) -> None:

@@ -50,6 +50,10 @@ class FileText:
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:[\w-]+:.*\n|[ \t#-].*\n|[ \t]*\n)+?---[ \t]*\n")
 
 
+#: Folders of what runs keep for the next one.
+_LEFT_BY_RUNS = re.compile(r"(^|/)[._]*caches?(_\w+)?/")
+
+
 class TextFiles:
     """Text files of a repository by the names that code gives them; each is read when it is asked for.
 
@@ -60,7 +64,8 @@ class TextFiles:
 
     def __init__(self, root: Path, paths: tuple[str, ...]) -> None:
         self._root = root
-        self._paths = paths
+        # What a run has left behind is no text of the program.
+        self._paths = paths = tuple(path for path in paths if not _LEFT_BY_RUNS.search(path))
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._by_stem: dict[str, list[str]] = defaultdict(list)
         for path in paths:
