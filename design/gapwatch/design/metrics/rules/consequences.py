@@ -124,7 +124,7 @@ class Consequences:
         if field == _STATUS and metric.pattern == "has_try_except":
             return None if self.is_on_path(subject.symbol) else _OFF_PATH
         if field == "attributes.fallback_depth":
-            return self._why_no_fallback(metric, subject)
+            return None if self.is_on_path(subject.symbol) else _OFF_PATH
         if field == "attributes.parsed_text":
             return self._why_no_parse(metric, subject)
         if field in _STREAMS:
@@ -178,10 +178,6 @@ class Consequences:
         if not keeps and not self.is_on_path(subject.symbol):
             return _OFF_PATH
         return self._why_aside(subject)
-
-    def _why_no_fallback(self, metric: MetricDesign, subject: Subject) -> str | None:
-        del metric
-        return None if self.is_on_path(subject.symbol) else _OFF_PATH
 
     def _why_no_parse(self, metric: MetricDesign, subject: Subject) -> str | None:
         if not metric.is_of_model:
