@@ -208,6 +208,19 @@ def test_a_file_that_imports_nothing_gets_the_import_by_which_others_import_it(t
     assert "+from web import span_recording" in make_patch(tmp_path, [plan], files).text
 
 
+def test_a_library_of_the_name_of_a_file_beside_makes_no_folder_of_scripts_of_a_package(tmp_path: Path) -> None:
+    files = {
+        "back-end/__init__.py": "",
+        "back-end/desk/agents.py": "TEAM = []\n",
+        "back-end/desk/guards.py": "from agents import Runner\n\n\ndef check(q):\n    return q\n",
+        "back-end/main.py": "from desk.agents import TEAM\nfrom desk.guards import check\n",
+    }
+    write_tree(tmp_path, files)
+    plan = PlannedSpan("c", "check", "chain", "back-end/desk/guards.py", "check", MarkedFunction("check", 4))
+
+    assert "+from desk import span_recording" in make_patch(tmp_path, [plan], files).text
+
+
 def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhausted(tmp_path: Path) -> None:
     program = {
         "asking.py": (

@@ -62,6 +62,26 @@ _SHARED: dict[str, tuple[Any, int, int, str | None, str]] = {
         ),
         *(7, 2, "stop", "yes"),
     ),
+    "OpenAI before its tools": (
+        Made(
+            choices=[
+                Made(
+                    message=Made(content=None, function_call=Made(name="search", arguments={"q": "x"})),
+                    finish_reason="function_call",
+                )
+            ],
+            usage=Made(prompt_tokens=7, completion_tokens=2),
+        ),
+        *(7, 2, "function_call", '[{"name": "search", "arguments": {"q": "x"}}]'),
+    ),
+    "Bedrock": (
+        {
+            "output": {"message": {"role": "assistant", "content": [{"text": "yes"}]}},
+            "stopReason": "max_tokens",
+            "usage": {"inputTokens": 7, "outputTokens": 2, "totalTokens": 9},
+        },
+        *(7, 2, "max_tokens", "yes"),
+    ),
     "a body of Ollama": (
         {"message": {"content": "yes"}, "done_reason": "length", "prompt_eval_count": 7, "eval_count": 2},
         *(7, 2, "length", "yes"),
@@ -73,6 +93,14 @@ _RUNS: dict[str, tuple[Any, int, int, str | None, str]] = {
     "OpenAI's agents": (
         Made(raw_responses=[Made(usage=_USAGE, output=[]), Made(usage=_USAGE, output=[])], final_output="yes"),
         *(14, 4, None, "yes"),
+    ),
+    "Strands": (
+        Made(
+            stop_reason="end_turn",
+            message={"role": "assistant", "content": [{"text": "yes"}]},
+            metrics=Made(accumulated_usage={"inputTokens": 7, "outputTokens": 2}),
+        ),
+        *(7, 2, "end_turn", "yes"),
     ),
     "Pydantic AI": (
         Made(output="yes", _state=Made(message_history=[Made(), Made(finish_reason="length")], usage=_USAGE)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.source_tree import write_tree
@@ -196,6 +198,37 @@ def test_each_class_that_a_base_lists_when_it_is_defined_may_be_named_by_a_setti
         measured = _measured(tmp_path / str(is_listed), files)
 
         assert ({"app.stores.Kept.keep", "app.stores.Unkept.keep"} <= measured) == is_listed
+
+
+@pytest.mark.parametrize(
+    ("switch", "runs", "rests"),
+    [
+        ('os.environ.get("NEW", "true").lower() == "true"', "look_up", "look_up_as_before"),
+        ('os.getenv("NEW", "0") in ("1", "yes")', "look_up_as_before", "look_up"),
+        ('not bool(int(os.getenv("OLD", "0")))', "look_up", "look_up_as_before"),
+        ('os.getenv("NEW") == "true"', "look_up", ""),
+        ('os.getenv("KIND", "web") == "web"', "look_up_as_before", ""),
+    ],
+)
+def test_an_arm_behind_a_switch_that_is_off_by_default_has_no_metric(
+    switch: str, runs: str, rests: str, tmp_path: Path
+) -> None:
+    arms = f"    is_new = {switch}\n    if is_new:\n        found = look_up(question)\n    else:\n"
+    arms += "        found = look_up_as_before(question)\n    return ask(found)\n"
+    server = _SERVER.replace("import ask, look_up", "import ask, look_up, look_up_as_before").replace(
+        "    return ask(look_up(question))\n", arms
+    )
+    measured = _measured(tmp_path, {"app/server.py": "import os\n" + server})
+
+    assert f"app.asking.{runs}" in measured
+    assert f"app.asking.{rests}" not in measured
+
+
+def test_a_wrapped_function_that_nothing_calls_is_no_handler_of_a_library(tmp_path: Path) -> None:
+    asking = _ASKS.replace("def answer_as_before", "@deprecated('use ask')\ndef answer_as_before")
+    files = {"app/asking.py": "from typing_extensions import deprecated\n" + asking, "app/server.py": _SERVER}
+
+    assert "app.asking.look_up_as_before" not in _measured(tmp_path, files)
 
 
 _BOT = """

@@ -312,7 +312,9 @@ def _helper_of(root: Path, path: str, tree: ast.Module, imported: _Imported) -> 
             if (root / base / first).is_dir() and _leads(root / base, dotted):
                 where = base / first
                 return (where / f"{HELPER}.py").as_posix(), f"from {first} import {HELPER}"
-            if (root / base / f"{first}.py").is_file() and base == folder and dotted == first:
+            # In a package `agents` is a library, whatever file of that name lies beside.
+            is_package = any(f"{folder.name}.{name}" in imported.names for name in (first, Path(path).stem))
+            if (root / base / f"{first}.py").is_file() and base == folder and dotted == first and not is_package:
                 return (base / f"{HELPER}.py").as_posix(), f"import {HELPER}"
     return _helper_by_importers(root, path, imported)
 

@@ -9,10 +9,17 @@ from typing import Any
 
 TOKENS = {
     "gen_ai.usage.input_tokens": (
-        *("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "request_tokens"),
+        *("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "request_tokens", "inputTokens"),
     ),
     "gen_ai.usage.output_tokens": (
-        *("completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "response_tokens"),
+        *(
+            "completion_tokens",
+            "output_tokens",
+            "candidates_token_count",
+            "eval_count",
+            "response_tokens",
+            "outputTokens",
+        ),
     ),
 }
 MOST = 20_000  # characters of an input or an output
@@ -89,7 +96,11 @@ def reply_notes(value: Any) -> dict[str, Any]:
         if count_of is not None:
             found[key] = count_of
     choices, output, status = get("choices"), get("output"), get("status")
-    reason = _member(choices[0], "finish_reason") if choices else get("stop_reason") or get("done_reason")
+    reason = (
+        _member(choices[0], "finish_reason")
+        if choices
+        else get("stop_reason") or get("done_reason") or get("stopReason")
+    )
     if reason is None and not choices:
         reason = get("finish_reason")
     if isinstance(output, list) and status in ("completed", "incomplete"):  # OpenAI's responses
@@ -118,12 +129,14 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _run_notes(value: Any) -> dict[str, Any]:
-    """Return what a run of an agent says of all its replies: OpenAI's agents, Pydantic AI, DSPy; nothing of others."""
+    """Return what a run of an agent says of all its replies: OpenAI's agents, Pydantic AI, DSPy, Strands."""
     replies, reason = held(value, "raw_responses"), None
     if isinstance(replies, list):
         counts = [held(reply, "usage") for reply in replies]
     elif isinstance(usages := held(value, "_lm_usage"), dict):
         counts = list(usages.values())
+    elif isinstance(usage := held(held(value, "metrics"), "accumulated_usage"), dict):  # Strands
+        counts, reason = [usage], held(value, "stop_reason")
     elif (state := held(value, "_state")) is not None and isinstance(held(state, "message_history"), list):
         counts = [held(state, "usage")]
         reasons = [r for m in held(state, "message_history") if isinstance(r := held(m, "finish_reason"), str)]
@@ -151,7 +164,11 @@ def said_text(value: Any) -> str | None:
     message = held(choices[0], "message") if choices else value
     if not choices and _member(held(value, "message"), "content") is not None:  # Ollama
         message = held(value, "message")
+    if held(value, "stopReason"):  # Bedrock
+        message = _member(output, "message")
     content, calls = _member(message, "content"), _member(message, "tool_calls")
+    if not calls and (before := _member(message, "function_call")):  # OpenAI before its tools
+        calls = [before]
     if isinstance(output, list):  # OpenAI's responses
         content = [part for item in output for part in held(item, "content") or ()]
         calls = [item for item in output if held(item, "type") == "function_call"]

@@ -97,7 +97,7 @@ def why_without_cost(
     """
     if metric.family != "model_cost" or instrumentation.libraries or any(price.output_usd for price in prices):
         return None
-    if any(_SAYS_COST.search(line) for line in metric.evidence):
+    if any(_SAYS_COST.search(line) for line in metric.evidence) or not _price_list()[0]:
         return None
     return "no price is known of the chat models that the code names, and their replies say none"
 

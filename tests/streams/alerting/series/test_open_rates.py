@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapwatch.streams.alerting.series.open_rates import OpenRates, OpenSessionUnits
-from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS
+from gapwatch.streams.alerting.series.open_tick import WINDOW_TICKS, OpenWindow
 
 Entry = tuple[int, int, int, tuple[int, int, int, int]]
 ENTRIES = st.lists(
@@ -91,3 +91,11 @@ def test_saved_open_ticks_are_the_same_and_do_not_depend_on_the_order_of_slices(
     assert again.sizes() == rates.sizes()
     assert rates.most_entries() >= sum(rates.sizes().values())
     assert sorted(set(again.waiting())) == sorted(set(rates.waiting()))
+
+
+def test_a_window_of_labels_alone_is_kept() -> None:
+    window = OpenWindow([np.zeros((4, 0), np.int64)])
+    window.add_labels(1, 5, 3, {"stop": 2, "length": 1})
+
+    assert window.summed().shape == (4, 0)
+    assert OpenWindow.from_json(window.as_json()).labels == window.labels

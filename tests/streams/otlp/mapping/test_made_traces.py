@@ -71,6 +71,13 @@ def test_attributes_of_the_pipelines_own_are_passed_on_and_those_of_machines_are
     assert attributes == {"shop.tenant": "t-1"}
 
 
+def test_what_a_model_was_sent_and_said_is_as_long_as_an_input_and_other_own_texts_are_not() -> None:
+    long = "a" * 30_000
+    made = span(1, 1, model_prompt=long, model_reply=long, shop__note=long)
+
+    assert _mapped(made)["spans"][0]["attributes"] == {"model_prompt": long, "model_reply": long}
+
+
 def test_a_convention_that_nobody_has_seen_comes_through_by_how_its_keys_end() -> None:
     made = span(
         1, 2, 1, name="call", acme__span__kind="llm", acme__request__model="m-1", acme__usage__input_tokens=7,

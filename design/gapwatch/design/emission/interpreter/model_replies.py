@@ -11,8 +11,8 @@ from typing import Any
 
 from gapwatch.design.emission.interpreter.plain_values import MOST_OF_PROMPT, text_of_value
 
-_INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
-_OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+_INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "inputTokens")
+_OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "outputTokens")
 #: Reasons of replies that are whole.
 _WHOLE = frozenset(
     ["stop", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call", "completed", "eos", "eos_token"]
@@ -51,7 +51,7 @@ def client_reply(value: Any) -> dict[str, Any]:
     reason = (
         member(choice, "finish_reason")
         or _first(metadata, ("finish_reason", "stop_reason", "done_reason"))
-        or _first(value, ("stop_reason", "finish_reason", "done_reason"))
+        or _first(value, ("stop_reason", "finish_reason", "done_reason", "stopReason"))
         or _candidate_reason(value)
         or _response_reason(value)
     )
@@ -136,6 +136,8 @@ def reply_text(value: Any) -> str | None:
         return _said(message) or (_text(member(choices[0], "text")) if choices else None) or ""
     if (output := member(value, "output")) is not None and isinstance(output, list):  # OpenAI's responses
         return _said({"content": [p for item in output for p in _parts(item)], "tool_calls": _functions(output)}) or ""
+    if member(value, "stopReason") is not None:  # Bedrock
+        return _said(member(output, "message")) or ""
     candidates = member(value, "candidates")
     if isinstance(candidates, list):
         content = member(candidates[0], "content") if candidates else None

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.metrics.rules.default_settings import default_values
 from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, text_of, walk
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, callee_of, is_call, is_name, is_text
 from gapwatch.design.source.program import ClassInfo, FunctionInfo, import_target, last_name, statements
@@ -16,7 +17,8 @@ NO_LIBRARY = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", "typing_
 #: Decorators of libraries that register nothing: whoever wants the function calls it.
 _WRAPPERS = re.compile(
     r"(^|\.)(lru_cache|cache|cached|cached_property|wraps|contextmanager|asynccontextmanager|retry|on_exception|observe"
-    r"|traceable|trace|tool|traced)$"
+    r"|traceable|trace|tool|traced|deprecated|override|overload|final|validate_call|typechecked|beartype|singledispatch"
+    r"|start_as_current_span|sleep_and_retry|no_type_check)$"
 )
 #: Libraries whose decorators register a command of a command line.
 COMMAND_LINES = frozenset({"click", "typer", "fire", "cyclopts", "argh", "invoke", "pytest"})
@@ -121,6 +123,7 @@ class CodeNames:
             if e[0] in "an"
         )
         self._names: dict[tuple[str, int], Names] = {}
+        self._switches: dict[int, dict[str, bool]] = {}
         self._imports: dict[int, list[tuple[str | None, int, str | None]]] = {}
         self._bound: dict[tuple[int, str], tuple[int, str | None] | None] = {}
         self._handed_on: set[str] | None = None
@@ -220,6 +223,14 @@ class CodeNames:
                         if target is not None:
                             found.append((bound, target, None))
         return self._imports[module]
+
+    def switches(self, info: FunctionInfo) -> dict[str, bool]:
+        """Return the names in a function that hold a switch of the environment, with their defaults."""
+        if info.module not in self._switches:
+            ir = self.program.irs[info.module]
+            self._switches[info.module] = default_values([ir.functions[0].body] if ir is not None else [])
+        of_file = self._switches[info.module]
+        return {**of_file, **default_values([info.ir.body])}
 
     def names_of(self, symbol: str, bodies: list[Body], further: list[Expr]) -> Names:
         """Return what a scope, whose own body comes first, mentions.

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from gapwatch.design.metrics.rules.code_names import BUILT_IN, NO_LIBRARY, THIS_FILE, CodeNames, main_blocks
+from gapwatch.design.metrics.rules.default_settings import run_by_default
 from gapwatch.design.patterns.code_walk import walk
 from gapwatch.design.source.ir import Body, Expr, Stmt
 from gapwatch.design.source.program import FunctionInfo, import_target, last_name
@@ -197,7 +198,10 @@ class _Walk:
             self._annotate(info.module, [p.annotation for p in info.ir.params])
         given = [e for p in info.ir.params for e in (p.annotation, p.default) if e is not None]
         given += [*info.ir.decorators, *([info.ir.returns] if info.ir.returns is not None else [])]
-        self._follow(info, info.symbol, [info.ir.body], given, set())
+        # An arm behind a switch that is off by default runs nowhere until somebody switches it on.
+        known = code.switches(info)
+        body, skip = run_by_default(info.ir.body, known) if known else (info.ir.body, set[int]())
+        self._follow(info, info.symbol, [body], given, skip)
 
     def _follow(self, info: FunctionInfo, symbol: str, bodies: list[Body], further: list[Expr], skip: set[int]) -> None:
         code, module = self.code, info.module

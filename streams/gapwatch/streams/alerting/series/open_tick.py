@@ -54,6 +54,8 @@ class OpenWindow:
         if not self.cells:
             return np.zeros((4, 0), np.int64)
         whole = np.concatenate(self.cells, axis=1)
+        if not whole.shape[1]:  # a slice may hold labels alone
+            return whole
         whole = whole[:, np.lexsort(whole[2::-1])]
         first = np.flatnonzero(np.append(True, np.any(whole[:3, 1:] != whole[:3, :-1], axis=0)))
         return np.concatenate([whole[:3, first], np.add.reduceat(whole[3], first)[None]])

@@ -12,7 +12,7 @@ from gapwatch.streams.otlp.decoding.raw_items import RawTrace
 from gapwatch.streams.otlp.mapping.json_text import compact_text, parsed
 from gapwatch.streams.otlp.mapping.mapping_rules import TraceRules
 from gapwatch.streams.otlp.mapping.naming import clean_name
-from gapwatch.streams.otlp.mapping.span_facts import MOST_OWN_CHARACTERS
+from gapwatch.streams.otlp.mapping.span_facts import EXCHANGE, MOST_CHARACTERS, MOST_OWN_CHARACTERS
 from gapwatch.streams.otlp.mapping.trace_step import TraceStep
 
 #: Times before 2000 and after 2100, in nanoseconds since the epoch, are no times.
@@ -174,7 +174,8 @@ def _span(step: TraceStep, last: int, rules: TraceRules) -> dict[str, Any]:
         for field, reason in sorted(facts.absent.items()):
             attributes[f"absent.{field}"] = reason
     for key, value in facts.own.items():
-        flat = value if type(value) is str and len(value) <= MOST_OWN_CHARACTERS else _flat(value)
+        most = MOST_CHARACTERS if key in EXCHANGE else MOST_OWN_CHARACTERS
+        flat = value if type(value) is str and len(value) <= most else _flat(value)
         if flat is not None:
             attributes.setdefault(key[:200], flat)
     if rules.picks:

@@ -19,6 +19,9 @@ MOST_OWN_CHARACTERS = 2_000
 #: Characters of an input or an output. A longer one is absent.
 MOST_CHARACTERS = 1_000_000
 
+#: Own attributes that are as long as an input: what a model was last sent below a span, and what it said.
+EXCHANGE = frozenset({"model_prompt", "model_reply"})
+
 #: Stands for no own attributes, no metadata and no families, as most spans have; nobody writes to it.
 _NONE: dict[str, Any] = {}
 
