@@ -258,6 +258,24 @@ def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhaust
     assert outcomes == ["first_try", "recovered", "exhausted"]
 
 
+def test_a_patched_program_has_the_design_of_the_one_before(tmp_path: Path) -> None:
+    source = (
+        "import json\nimport openai\nfrom fastapi import FastAPI\n\napp = FastAPI()\nclient = openai.OpenAI()\n"
+        'PROMPT = "Answer in JSON with the keys answer and source, and never invent a source: {question}"\n\n\n'
+        "@app.post('/ask')\ndef ask(question: str):\n"
+        "    messages = [{'role': 'user', 'content': PROMPT.format(question=question)}]\n"
+        "    reply = client.chat.completions.create(model='gpt-4.1', messages=messages)\n"
+        "    return json.loads(reply.choices[0].message.content)\n"
+    )
+    copy = write_tree(tmp_path / "app", {"app.py": source})
+    before = run_design(scan_repository(copy))
+    _apply(copy, tmp_path)
+    after = run_design(scan_repository(copy))
+
+    assert "span_recording" in (copy / "app.py").read_text()
+    assert {m.name for m in after.metrics} == {m.name for m in before.metrics}
+
+
 def test_a_file_whose_name_has_quotes_and_newlines_spoils_no_patch(tmp_path: Path) -> None:
     names = ["it's.py", 'q"uote.py', "new\nline.py", "a b.py", "tab\t.py", "back\\slash.py", "é.py"]
     write_tree(tmp_path / "app", dict.fromkeys(names, "def ask(q):\n    return q\n"))

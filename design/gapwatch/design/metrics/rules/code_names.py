@@ -18,7 +18,7 @@ NO_LIBRARY = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic", "typing_
 _WRAPPERS = re.compile(
     r"(^|\.)(lru_cache|cache|cached|cached_property|wraps|contextmanager|asynccontextmanager|retry|on_exception|observe"
     r"|traceable|trace|tool|traced|deprecated|override|overload|final|validate_call|typechecked|beartype|singledispatch"
-    r"|start_as_current_span|sleep_and_retry|no_type_check)$"
+    r"|start_as_current_span|sleep_and_retry|no_type_check|recorded)$"
 )
 #: Libraries whose decorators register a command of a command line.
 COMMAND_LINES = frozenset({"click", "typer", "fire", "cyclopts", "argh", "invoke", "pytest"})
