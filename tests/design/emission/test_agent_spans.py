@@ -126,9 +126,15 @@ class Response:
 class Refusal(Exception):
     status_code = 404
 
+class RateLimitError(Exception):
+    def __init__(self, what):
+        self.status_code, self.response = 429, what
+
 def serve(what):
     if what == "refuses":
         raise Refusal(what)
+    if what == "asks too often":
+        raise RateLimitError(what)
     if what == "breaks":
         raise OSError(what)
     if what == "gives 500":
@@ -145,7 +151,7 @@ def work(what):
         raise OSError(what)
     return {"output": "Agent stopped due to its limit." if what == "stops" else "an answer"}
 
-for what in ("refuses", "breaks", "says 503", "gives 500", "answers", "exceeds", "stops"):
+for what in ("refuses", "asks too often", "breaks", "says 503", "gives 500", "answers", "exceeds", "stops"):
     for run in (serve, work):
         try:
             run(what)
@@ -167,9 +173,9 @@ def _check(found: Collector) -> None:
     turns = [s.attributes for s in found.named("delegate")]
     assert [t["agent_exit"] for t in turns] == ["done", "limit", "limit"]
     outcomes = [s.attributes["request_outcome"] for s in found.named("serve")]
-    assert outcomes == ["refused", "failed", "failed", "failed", "answered", "answered", "answered"]
+    assert outcomes == ["refused", "failed", "failed", "failed", "failed", "answered", "answered", "answered"]
     ends = [s.attributes["agent_exit"] for s in found.named("work")]
-    assert ends == ["done", "error", "done", "done", "done", "limit", "limit"]
+    assert ends == ["done", "done", "error", "done", "done", "done", "limit", "limit"]
 
 
 #: Both ends have a name, or one of them: the other one is meant where the name is not true.

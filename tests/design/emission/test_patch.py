@@ -258,6 +258,20 @@ def test_a_loop_that_break_leaves_has_succeeded_and_one_that_runs_out_is_exhaust
     assert outcomes == ["first_try", "recovered", "exhausted"]
 
 
+def test_a_call_that_is_given_a_file_keeps_its_caller_beside_whom_a_library_may_look(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "import prompty\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.post('/ask')\n"
+        "def ask(question: str):\n    answer = prompty.execute('ask.prompty', inputs={'question': question})\n    return answer\n"
+    )
+    prompt = "---\nname: ask\n---\nsystem:\nAnswer from what you know alone, and never invent a source: {{question}}\n"
+    copy = write_tree(tmp_path / "app", {"app.py": source, "ask.prompty": prompt})
+    _apply(copy, tmp_path)
+
+    assert "answer = prompty.execute(" in (copy / "app.py").read_text()
+
+
 def test_a_patched_program_has_the_design_of_the_one_before(tmp_path: Path) -> None:
     source = (
         "import json\nimport openai\nfrom fastapi import FastAPI\n\napp = FastAPI()\nclient = openai.OpenAI()\n"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
+#: Name of a file, with or without folders.
+_FILE = re.compile(r"[\w./\\-]+\.[A-Za-z]\w{1,8}$")
 _WITH = (ast.With, ast.AsyncWith)
 
 
@@ -33,6 +36,13 @@ def function_of(call: ast.expr) -> ast.expr:
     """Return the function that a call is of, without its `await`."""
     inner = call.value if isinstance(call, ast.Await) else call
     return inner.func if isinstance(inner, ast.Call) else inner
+
+
+def names_file(call: ast.expr) -> bool:
+    """Return whether a call is given the name of a file, which its library may look for beside whoever calls it."""
+    inner = call.value if isinstance(call, ast.Await) else call
+    given = inner.args if isinstance(inner, ast.Call) else []
+    return any(isinstance(a, ast.Constant) and isinstance(a.value, str) and _FILE.match(a.value) for a in given)
 
 
 def told_of(e: ast.expr) -> str:

@@ -298,7 +298,7 @@ class _Open:
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":
-            status = _status(result) if error is None else getattr(error, "status_code", 500)
+            status = _status(result) if error is None else _status_of_error(error)
             status = status if isinstance(status, int) else 200
             outcome = ("failed" if status >= 500 else "refused") if status >= 400 else "answered"
             notes["request_outcome"] = outcome if not is_left else "answered" if self.first is not None else None
@@ -342,6 +342,13 @@ class _Open:
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
         span.end()
+
+
+def _status_of_error(error: BaseException) -> Any:
+    """Return the status that a framework answers an exception with; that of a client's own request is another's."""
+    if held(error, "response") is not None or held(error, "request") is not None:
+        return 500
+    return getattr(error, "status_code", 500)
 
 
 def _status(result: Any) -> int:

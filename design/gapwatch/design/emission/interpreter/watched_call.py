@@ -12,6 +12,7 @@ from opentelemetry import context as contexts
 from opentelemetry.context import Context
 
 from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
+from gapwatch.design.emission.interpreter.model_replies import member
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
 
 #: The innermost watched call, in OpenTelemetry's context.
@@ -142,7 +143,7 @@ class WatchedCall(RunningCall):
         notes.pop("model_held", None)
         self._settle_agent(result, error, is_stream)
         if notes.get("request_outcome") == "answered":
-            status = _status(result) if error is None else getattr(error, "status_code", 500)
+            status = _status(result) if error is None else _status_of_error(error)
             status = status if isinstance(status, int) else 200
             outcome = ("failed" if status >= 500 else "refused") if status >= 400 else "answered"
             notes["request_outcome"] = outcome if not is_left else "answered" if self.pieces.first is not None else None
@@ -190,6 +191,13 @@ class WatchedCall(RunningCall):
         elif error is None and steps:
             # A run that was left, or refused before its first step, ended in none of these ways.
             notes["agent_exit"] = end
+
+
+def _status_of_error(error: BaseException) -> Any:
+    """Return the status that a framework answers an exception with; that of a client's own request is another's."""
+    if member(error, "response") is not None or member(error, "request") is not None:
+        return 500
+    return getattr(error, "status_code", 500)
 
 
 def _status(result: Any) -> int:
