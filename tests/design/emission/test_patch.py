@@ -263,7 +263,8 @@ def test_a_call_that_is_given_a_file_keeps_its_caller_beside_whom_a_library_may_
 ) -> None:
     source = (
         "import prompty\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.post('/ask')\n"
-        "def ask(question: str):\n    answer = prompty.execute('ask.prompty', inputs={'question': question})\n    return answer\n"
+        "def ask(question: str):\n    answer = prompty.execute('ask.prompty', inputs={'question': question})\n"
+        "    return answer\n"
     )
     prompt = "---\nname: ask\n---\nsystem:\nAnswer from what you know alone, and never invent a source: {{question}}\n"
     copy = write_tree(tmp_path / "app", {"app.py": source, "ask.prompty": prompt})

@@ -26,13 +26,11 @@ from gapwatch.design.emission.reply_places import (
     told_of,
     with_calls,
 )
-from gapwatch.design.source.lower import RECORDER
+from gapwatch.design.source.lower import RECORDER as HELPER
 from gapwatch.design.source.regular_file import read_regular
 from gapwatch.design.source.scan import MAX_FILE_BYTES
 from gapwatch.scorers.errors import JobError
 
-#: Module that the patch adds to the program.
-HELPER = RECORDER
 #: Fields that events of the interpreter see and no line of the program does.
 UNSEEN = {
     "unseen_attempts": "no line says the attempts of a library or of a function that calls itself",
