@@ -217,6 +217,29 @@ def texts_in(value: Any, levels: int = 6) -> Any:
             yield from texts_in(inside, levels - 1)
 
 
+def request_outcome(result: Any, error: BaseException | None, has_begun: bool, read: Any = held) -> str | None:
+    """Return what became of a request: `answered`, `refused` for a fault of its own, or `failed`; None if it was left.
+
+    Args:
+        result: What the function gave; a response may come with its status: `return body, 500`.
+        error: What left it; the status of a client's own request is another's.
+        has_begun: Whether a part of the answer was sent.
+        read: Reads a member of the error.
+    """
+    if error is not None and not isinstance(error, Exception):
+        return "answered" if has_begun else None
+    if error is None:
+        given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
+        status = getattr(result, "status_code", given)
+        status = status if type(status) is int else 200
+    else:
+        is_of_client = read(error, "response") is not None or read(error, "request") is not None
+        status = 500 if is_of_client else getattr(error, "status_code", 500)
+    if not isinstance(status, int) or status < 400:
+        return "answered"
+    return "failed" if status >= 500 else "refused"
+
+
 def count_found(value: Any) -> int | None:
     """Return the number of results of a search, also in a state of a graph; None if there is no list of them."""
     for name in ("documents", "source_nodes", "points", "matches", "results", "objects", "ids"):

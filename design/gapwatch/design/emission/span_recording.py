@@ -16,6 +16,7 @@ from gapwatch.design.emission.recorded_replies import (
     count_found,
     held,
     reply_notes,
+    request_outcome,
     said_text,
     take,
     texts_in,
@@ -298,10 +299,7 @@ class _Open:
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":
-            status = _status(result) if error is None else _status_of_error(error)
-            status = status if isinstance(status, int) else 200
-            outcome = ("failed" if status >= 500 else "refused") if status >= 400 else "answered"
-            notes["request_outcome"] = outcome if not is_left else "answered" if self.first is not None else None
+            notes["request_outcome"] = request_outcome(result, error, self.first is not None)
         if notes.pop("loop_left", 0):
             notes.pop("retry_outcome", None)
         attempts = notes.pop("attempts", None)
@@ -342,17 +340,3 @@ class _Open:
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
         span.end()
-
-
-def _status_of_error(error: BaseException) -> Any:
-    """Return the status that a framework answers an exception with; that of a client's own request is another's."""
-    if held(error, "response") is not None or held(error, "request") is not None:
-        return 500
-    return getattr(error, "status_code", 500)
-
-
-def _status(result: Any) -> int:
-    """Return the status of a response, also of one that is given with it: `return body, 500`."""
-    given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
-    status = getattr(result, "status_code", given)
-    return status if type(status) is int else 200

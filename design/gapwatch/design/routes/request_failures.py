@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
@@ -42,7 +42,7 @@ _BROAD = frozenset({"Exception", "BaseException"})
 
 
 def find_request_failures(
-    program: Program, sites: CallSites, graph: CallGraph, hits: Iterable[PatternHit], distances: dict[str, int]
+    program: Program, sites: CallSites, graph: CallGraph, hits: Collection[PatternHit], distances: dict[str, int]
 ) -> set[PatternHit]:
     """Return the failures that a user sees of requests that lead to a model, an embedding or a search.
 

@@ -14,6 +14,7 @@ from opentelemetry.context import Context
 from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
 from gapwatch.design.emission.interpreter.model_replies import member
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
+from gapwatch.design.emission.recorded_replies import request_outcome
 
 #: The innermost watched call, in OpenTelemetry's context.
 CALL = contexts.create_key("gapwatch-call")
@@ -143,10 +144,7 @@ class WatchedCall(RunningCall):
         notes.pop("model_held", None)
         self._settle_agent(result, error, is_stream)
         if notes.get("request_outcome") == "answered":
-            status = _status(result) if error is None else _status_of_error(error)
-            status = status if isinstance(status, int) else 200
-            outcome = ("failed" if status >= 500 else "refused") if status >= 400 else "answered"
-            notes["request_outcome"] = outcome if not is_left else "answered" if self.pieces.first is not None else None
+            notes["request_outcome"] = request_outcome(result, error, self.pieces.first is not None, member)
         if notes.pop("loop_left", 0):
             # The line after the loop was reached by `break`.
             notes.pop("retry_outcome", None)
@@ -191,20 +189,6 @@ class WatchedCall(RunningCall):
         elif error is None and steps:
             # A run that was left, or refused before its first step, ended in none of these ways.
             notes["agent_exit"] = end
-
-
-def _status_of_error(error: BaseException) -> Any:
-    """Return the status that a framework answers an exception with; that of a client's own request is another's."""
-    if member(error, "response") is not None or member(error, "request") is not None:
-        return 500
-    return getattr(error, "status_code", 500)
-
-
-def _status(result: Any) -> int:
-    """Return the status of a response, also of one that is given with it: `return body, 500`."""
-    given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
-    status = getattr(result, "status_code", given)
-    return status if type(status) is int else 200
 
 
 def innermost_call() -> WatchedCall | None:

@@ -124,6 +124,7 @@ class CodeNames:
         )
         self._names: dict[tuple[str, int], Names] = {}
         self._switches: dict[int, dict[str, bool]] = {}
+        self._switches_of_files: dict[int, dict[str, bool]] = {}
         self._imports: dict[int, list[tuple[str | None, int, str | None]]] = {}
         self._bound: dict[tuple[int, str], tuple[int, str | None] | None] = {}
         self._handed_on: set[str] | None = None
@@ -226,11 +227,14 @@ class CodeNames:
 
     def switches(self, info: FunctionInfo) -> dict[str, bool]:
         """Return the names in a function that hold a switch of the environment, with their defaults."""
-        if info.module not in self._switches:
+        if info.number not in self._switches:
             ir = self.program.irs[info.module]
-            self._switches[info.module] = default_values([ir.functions[0].body] if ir is not None else [])
-        of_file = self._switches[info.module]
-        return {**of_file, **default_values([info.ir.body])}
+            if info.module not in self._switches_of_files:
+                bodies = [ir.functions[0].body] if ir is not None else []
+                self._switches_of_files[info.module] = default_values(bodies)
+            own = default_values([info.ir.body])
+            self._switches[info.number] = {**self._switches_of_files[info.module], **own}
+        return self._switches[info.number]
 
     def names_of(self, symbol: str, bodies: list[Body], further: list[Expr]) -> Names:
         """Return what a scope, whose own body comes first, mentions.

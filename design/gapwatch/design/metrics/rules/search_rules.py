@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice, takewhile
 
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
@@ -101,10 +102,14 @@ _SKIPS = frozenset({"offset", "skip", "page", "page_number", "from_"})
 
 def _keeps_examples(subject: Subject) -> bool:
     """Return whether the class of a search also keeps examples that it is given: each part of it is optional."""
-    methods = [f for f in subject.program.functions if f.owner is not None and f.owner == subject.info.owner]
+    if subject.info.owner < 0:
+        return False
+    start = subject.program.first_function[subject.info.module]
+    of_file = takewhile(lambda f: f.module == subject.info.module, islice(subject.program.functions, start, None))
     return any(
         _KEEPS.match(f.ir.name) and any(map(_EXAMPLES.search, (f.ir.name, *(p.name for p in f.ir.params))))
-        for f in methods
+        for f in of_file
+        if f.owner == subject.info.owner
     )
 
 
