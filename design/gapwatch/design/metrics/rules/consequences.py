@@ -136,8 +136,10 @@ class Consequences:
         return None
 
     def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
-        if _is_page(subject) or _is_no_failure(subject, place.line):
-            return "a person sees it, the request asks for what is not there, or a value is handed back unchanged"
+        if _is_page(subject):
+            return "a person who looks at the page sees it"
+        if _is_no_failure(subject, place.line):
+            return "the request asks for what is not there, or a value is handed back as it came"
         if any(line == place.line for _, line in apologies(subject)):
             return None  # Whoever is sorry for a missing answer was to give one, wherever it was to come from.
         if _gives_nothing(subject, place.line):
@@ -157,7 +159,7 @@ class Consequences:
 
     def _why_swallowed(self, subject: Subject, place: CodePlace) -> str | None:
         if _is_page(subject):
-            return "a person sees the error, or what is tried asks nothing outside"
+            return "a person who looks at the page sees the error"
         tried = [
             s
             for s in subject.statements
@@ -170,7 +172,7 @@ class Consequences:
             return "the handler hands the error itself on"
         asking = [c for c in calls if self.code.brings(subject, c, None) or self.errors.checks_outcome(subject, c)]
         if not asking:
-            return "a person sees the error, or what is tried asks nothing outside"
+            return _NOTHING_OUTSIDE
         if all(_ASIDE.search(last_name(c)) for c in asking):
             return f"{last_name(asking[0])} gives what stands beside the answer"
         # What was to be kept is lost, whoever asked for it.
