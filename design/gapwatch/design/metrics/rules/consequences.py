@@ -137,7 +137,7 @@ class Consequences:
 
     def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
         if _is_page(subject):
-            return "a person who looks at the page sees it"
+            return "a person sees it on the page"
         if _is_no_failure(subject, place.line):
             return "the request asks for what is not there, or a value is handed back as it came"
         if any(line == place.line for _, line in apologies(subject)):
@@ -159,7 +159,7 @@ class Consequences:
 
     def _why_swallowed(self, subject: Subject, place: CodePlace) -> str | None:
         if _is_page(subject):
-            return "a person who looks at the page sees the error"
+            return "a person sees the error on the page"
         tried = [
             s
             for s in subject.statements
