@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, parse_text, write_compactly
+from gapwatch.scorers.plan.strict_json import NOT_JSON_TEXT, NumberText, parse_text, write_compactly
 from tests.depth import examples
 
 _DEEP = 5_000
@@ -63,11 +64,18 @@ def test_any_text_is_judged_in_the_depth_as_at_the_top(text: str) -> None:
     assert is_json(deep(text)) == expected
 
 
+def _number(spelling: str) -> float | NumberText:
+    """Return a number as a double, or with its spelling where it overflows one."""
+    return NumberText(spelling) if math.isinf(float(spelling)) else float(spelling)
+
+
 @settings(max_examples=examples(300))
+@example("-0.5e+311")
+@example("[1e400]")
 @given(st.lists(st.sampled_from(_PIECES), max_size=7).map("".join))
 def test_a_text_is_read_as_python_reads_it(text: str) -> None:
     if is_json_for_python(text):
-        assert parse_text(text) == json.loads(text.replace("\\ud83d", "\ufffd"))
+        assert parse_text(text) == json.loads(text.replace("\\ud83d", "\ufffd"), parse_float=_number)
     else:
         assert not is_json(text)
 
