@@ -41,7 +41,7 @@ FORM = {
     "unwanted": "what why",
 }
 #: A prompt may stand in a template of its own.
-LINE = re.compile(r"[\w./-]+\.(?:py|jinja2?|toml|md):[1-9]\d*")
+LINE = re.compile(r"[\w./-]+\.(?:py|jinja2?|j2|toml|md):[1-9]\d*")
 #: A route may stand in no function.
 SYMBOL = re.compile(r"[\w./-]+\.py::(?:[A-Za-z_][\w.]*|<module>)")
 
