@@ -195,7 +195,8 @@ def run_design(
     prices, selection = known_prices(scan, choice.metrics), PortfolioSelection(choice.metrics)
     if is_bounded:
         by_component = {p.component: view.points_of(p.component) for p in view.points}
-        failures, consequences = FailurePaths(choice.code, by_component), Consequences(choice.code, by_component)
+        failures = FailurePaths(choice.code, by_component)
+        consequences = Consequences(choice.code, by_component, wishes.concerns)
         selection = select_metrics(
             choice.metrics,
             view.architecture,

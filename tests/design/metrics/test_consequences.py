@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
+from gapwatch.design.metrics.rules.consequences import READINGS_OF_KINDS
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
 from tests.design.source_tree import write_tree
+from tests.design.truths.test_truth_files import FOLDER as TRUTHS
 
 _CLIENT = "from openai import OpenAI\n\nclient = OpenAI()\n"
 _ASK = """
@@ -180,7 +184,9 @@ def test_a_text_that_is_parsed_counts_where_a_model_wrote_it(tmp_path: Path, is_
         },
     )
 
-    assert _paths(made, "output_parses") == ({"asking.py"} if is_of_model else set())
+    # A kind that is seldom right waits for whoever adds it, but for texts that no model wrote there is a reason before.
+    assert _paths(made, "output_parses") == set()
+    assert ("of its kind" in _whys(made, "output_parses").get("asking.py", "")) is is_of_model
 
 
 _STORE = """
@@ -242,15 +248,30 @@ def test_a_failure_that_the_request_below_tells_is_counted_once(tmp_path: Path, 
     assert bool(_paths(made, "failure_answers") | _paths(made, "swallowed_errors")) is counts
 
 
-def test_a_person_is_woken_for_answers_and_not_for_a_parse(tmp_path: Path) -> None:
+@pytest.mark.parametrize("goal", ["", "it must be reliable"])
+def test_kinds_that_were_seldom_right_come_in_by_name_or_goal_alone(tmp_path: Path, goal: str) -> None:
     said = "\n\ndef plan(question):\n    return json.loads(ask(question))\n"
     files = {
         "asking.py": "import json\n" + _CLIENT + _ASK.format(calls="") + said,
         "server.py": _SERVER.format(imports="").replace("import ask", "import plan").replace("ask(q", "plan(q"),
     }
-    severity = {m.family: m.severity for m in _made(tmp_path, files).metrics}
+    made = run_design(scan_repository(write_tree(tmp_path, files)), goal=goal)
 
-    assert severity["answer_present"] == "page" and severity["output_parses"] == "ticket"
+    assert bool(_paths(made, "output_parses")) is bool(goal)
+    assert ("of its kind that persons read" in _whys(made, "output_parses").get("asking.py", "")) is not bool(goal)
+
+
+def test_the_share_of_right_readings_of_each_kind_is_that_of_the_first_readings() -> None:
+    first: dict[str, str] = {}
+    right, read = Counter[str](), Counter[str]()
+    for one in yaml.safe_load((TRUTHS / "portfolio_readings.yaml").read_text()):
+        kind = next((k for k in READINGS_OF_KINDS if one["metric"].endswith(f"_{k}")), "")
+        if one["product"] == first.setdefault(one["repository"], one["product"]):
+            right[kind] += one["verdict"] == "right"
+            read[kind] += 1
+
+    assert {kind: (right[kind], read[kind]) for kind in READINGS_OF_KINDS} == READINGS_OF_KINDS
+    assert all(right / read < 0.5 for right, read in READINGS_OF_KINDS.values())
 
 
 _WATCHED_BY = """

@@ -24,7 +24,9 @@ def _design(root: Path, code: str, judge: str | None = None) -> Design:
 
 def _of_traces(made: Design) -> dict[str, MetricDesign]:
     every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
-    return {m.family: m for m in every if m.is_of_trace or m.family == "rests_on_its_passages"}
+    return {
+        m.family: m for m in every if m.source == "judge" and (m.is_of_trace or m.family == "rests_on_its_passages")
+    }
 
 
 _AGENT = '''\

@@ -21,6 +21,7 @@ from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.served_code import served_functions
 from gapwatch.design.metrics.rules.set_up_code import set_up_functions
 from gapwatch.design.metrics.selection import added_metrics
+from gapwatch.design.metrics.shared_metrics import run_seconds
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.metrics.trace_judges import TraceJudges
 from gapwatch.design.metrics.traceability import Gap, link
@@ -144,6 +145,7 @@ def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) ->
         mine += [*traced, *(m for m in judges if m.concern != "groundedness" or m.symbols[0] not in grounded)]
         cost = cost_per_quality(component, mine)
         metrics += [*mine, *([cost] if cost is not None else [])]
+    metrics += run_seconds(metrics, code.material.graph)
     if refiner is not None:
         known = {m.name for m in metrics}
         metrics += [m for m in refiner.propose_metrics(view.architecture, metrics) if m.name not in known]

@@ -49,7 +49,7 @@ _OF_FAILURES = frozenset(
     }
 )
 #: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
-ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer"})
+ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer", "run_seconds"})
 #: Families that follow another one of the same pipeline, by that one.
 _FOLLOWS = {"tokens_per_call": "model_cost", "cost_per_answer": "model_cost"}
 #: Beginning of the id of the fact that remembers an added metric.
@@ -83,6 +83,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("error_rate", 4),
     ("service_errors", 4),
     ("model_latency", 4),
+    ("run_seconds", 5),
     ("write_errors", 3),
     ("embedding_errors", 3),
     ("queue_wait_seconds", 1),
@@ -102,9 +103,8 @@ _LIKE = {"swallowed_errors": "failed_items"}
 _OF_LIKE = 1.25
 #: Families whose value a caller hands on: one of two components of which one calls the other is enough.
 _HANDED_ON = ("passages_found", "retrieval_latency")
-_OF_OTHER_PARSES = 1.5
-#: Worth of a fallback between ways of which none asks a model.
-_OF_OTHER_ROUTES = 1.5
+#: Worth of a parse of what no model wrote, and of a fallback between ways of which none asks a model.
+_OF_OTHER_PARSES = _OF_OTHER_ROUTES = 1.5
 #: What is taken off the failures of functions that reach no model: less of an answer is lost.
 _OF_NO_MODEL = -0.5
 #: What is taken off the second judge of a prompt.

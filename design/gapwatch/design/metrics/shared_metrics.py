@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 
 from gapwatch.design.architecture.component_names import snake, title_of, unique
 from gapwatch.design.architecture.model import Architecture
+from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview, without_number
 
 #: Id of the component that stands for all that call a model.
@@ -261,6 +262,36 @@ def _joined(family: str, metrics: list[MetricDesign], members: list[str], group:
         joined.of, joined.severity = "mean", ""
         joined.direction_verdict, joined.direction_evidence = "unverified", ""
     return joined
+
+
+def run_seconds(metrics: Iterable[MetricDesign], graph: CallGraph) -> list[MetricDesign]:
+    """Return one metric of how long runs last, from the first span of a trace to the last; none without a model call.
+
+    A connection that stays open for many messages is one trace: there it would measure how long users stay.
+
+    Args:
+        metrics: Metrics of all components; those of the durations of model calls name the spans.
+        graph: The call graph.
+    """
+    calls = [m for m in metrics if m.family == "model_latency"]
+    stays = any(d.endswith(".websocket") for s in graph.symbols if not s.tags for d in s.decorators)
+    if not calls or stays:
+        return []
+    made = [{"field": f"trace.count({m.component})", "range": {"min": 1}} for m in calls]
+    lead = replace(
+        calls[0],
+        name="run_seconds",
+        family="run_seconds",
+        purpose="seconds of a whole run that asks a model, from its first span to the end of its last",
+        claim={"form": "measure", "field": "trace.duration", "unit": "s"},
+        when=made[0] if len(made) == 1 else {"any_of": made},
+        valid_when="a run is one trace",
+        per_trace="any",
+        of="mean",
+        is_of_trace=True,
+        action="compare by release; the durations of model calls and steps of slow traces say where the time went",
+    )
+    return [replace(lead, threshold=None, threshold_source="none", limit_place=None, severity="")]
 
 
 def first_of_requests(

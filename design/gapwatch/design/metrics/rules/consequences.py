@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
@@ -28,6 +28,7 @@ from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.routes.apologies import apologies
 from gapwatch.design.source.ir import (
+    Expr,
     Stmt,
     body_of,
     call_line,
@@ -38,10 +39,25 @@ from gapwatch.design.source.ir import (
     line_of,
     members_in,
     name_of,
+    targets_of,
     value_of,
 )
 from gapwatch.design.source.program import last_name, statements
 
+#: Of the metrics of a kind that persons read on code that nobody had seen before: how many were right, and how many
+#: there were. A kind that was wrong or useless in most readings comes in by name alone.
+READINGS_OF_KINDS: Mapping[str, tuple[int, int]] = {
+    "error_rate": (9, 28),
+    "fallback_rate": (8, 26),
+    "output_parses": (9, 26),
+    "stream_completed": (8, 19),
+    "first_chunk_seconds": (5, 11),
+    "embedding_errors": (3, 8),
+    "service_latency": (2, 7),
+    "rows_written": (0, 5),
+    "cache_hit_rate": (0, 4),
+    "context_cuts": (1, 3),
+}
 #: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
 _BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
 #: Files whose failures somebody sees: whoever types a command reads its error, and settings are read once.
@@ -81,11 +97,15 @@ class Consequences:
     Args:
         code: The analysed code.
         points: Spans by component.
+        concerns: Concerns that the goal speaks of, whose metrics come in whatever their kind.
     """
 
-    def __init__(self, code: ClaimedCode, points: Mapping[str, list[IntegrationPoint]]) -> None:
+    def __init__(
+        self, code: ClaimedCode, points: Mapping[str, list[IntegrationPoint]], concerns: Collection[str] = ()
+    ) -> None:
         self.code = code
         self.points = points
+        self.concerns = concerns
         self.errors = ErrorPaths(code)
         self._on_path: dict[str, bool] = {}
 
@@ -104,8 +124,9 @@ class Consequences:
             return why[next(iter(why))]
         if metric.claim.get("field") in _FAILURES:
             asking = self.code.reaching(_MODELS)
-            return replace(kept, is_of_model=any(self.code.function_at(p) in asking for p in kept.places))
-        return kept
+            kept = replace(kept, is_of_model=any(self.code.function_at(p) in asking for p in kept.places))
+        seldom = _right_seldom(kept) if metric.concern not in self.concerns else None
+        return seldom or kept
 
     def _why_not(self, metric: MetricDesign, place: CodePlace) -> str | None:
         field = metric.claim.get("field")
@@ -144,6 +165,8 @@ class Consequences:
             return None  # Whoever is sorry for a missing answer was to give one, wherever it was to come from.
         if _gives_nothing(subject, place.line):
             return "the function gives nothing where it succeeds, too"
+        if _goes_on(subject, place.line):
+            return "the function goes on without one part, and gives its answer"
         if not self.is_on_path(subject.symbol):
             return _OFF_PATH
         if _of_memory(subject) and subject.symbol not in self.code.reaching(_MODELS):
@@ -260,6 +283,16 @@ class Consequences:
         return {s.id for s in self.code.material.graph.symbols if s.tags}
 
 
+def _right_seldom(metric: MetricDesign) -> str | None:
+    """Return why a metric of a kind that was seldom right comes in by name alone."""
+    kind = next((k for k in READINGS_OF_KINDS if without_number(metric.family).endswith(k)), "")
+    # Who answers with a worse model is told; that is what a fallback is watched for.
+    if not kind or (kind == "fallback_rate" and metric.is_of_model):
+        return None
+    right, read = READINGS_OF_KINDS[kind]
+    return f"of {read} of its kind that persons read beside the code, {right} were right"
+
+
 def _lines(s: Stmt) -> Iterable[tuple[int, int]]:
     return [(first, last) for first, *_, last in handlers_of(s)]
 
@@ -285,6 +318,17 @@ def _gives_nothing(subject: Subject, line: int) -> bool:
     """Return whether a line leaves a function that gives nothing back in any case."""
     is_left = any(s[0] == "return" and line_of(s) == line for s in subject.statements)
     return is_left and not subject.ir.is_generator and all(e == ("k", None) for e in subject.returned)
+
+
+def _goes_on(subject: Subject, line: int) -> bool:
+    """Return whether a line sets a name to an empty list, text or table, and the function gives something else."""
+    there = [s for s in subject.statements if s[0] == "assign" and line_of(s) == line and _is_empty(value_of(s))]
+    set_here = {name_of(t) for s in there for t in targets_of(s) if is_name(t)}
+    return bool(there) and not any(is_name(e) and name_of(e) in set_here for e in subject.returned)
+
+
+def _is_empty(value: Expr | None) -> bool:
+    return value is not None and (value == ("k", "") or (value[0] in ("l", "t", "d") and not value[1]))
 
 
 def _is_page(subject: Subject) -> bool:
