@@ -12,6 +12,8 @@ from gapwatch.design.emission.client_calls import client_calls
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, MOST_OF_PROMPT, text_of_value
 from gapwatch.design.emission.patch import make_patch
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.emission.recorded_replies import MOST, written
+from gapwatch.scorers.judges.fence import SHOWN_CHARACTERS
 from tests.design.emission.watched_programs import (
     Collector,
     collector,
@@ -182,8 +184,16 @@ def test_a_long_prompt_keeps_its_begin_and_its_end() -> None:
     assert len(text) < MOST_OF_PROMPT + 10
     assert text.startswith("aaa")
     assert text.endswith("the question")
-    assert len(text_of_value("a" * 100_000)) == MOST_CHARACTERS
+    assert "\n[... 40" in text and " characters left out ...]\n" in text, "a judge is told what it is not shown"
+    assert MOST_CHARACTERS - 2 < len(text_of_value("a" * 100_000)) <= MOST_CHARACTERS
     assert text_of_value(["a"], MOST_OF_PROMPT) == '["a"]'
+
+
+def test_a_judge_is_shown_all_that_is_recorded_and_told_what_is_not() -> None:
+    assert MOST_OF_PROMPT <= SHOWN_CHARACTERS and 3 * MOST <= SHOWN_CHARACTERS
+    told = written(["a" * 100_000, "the question"], 3 * MOST)
+    assert len(told) <= 3 * MOST and told.endswith('"the question"]') and " characters left out ...]\n" in told
+    assert '"[... 80 members left out ...]"' in text_of_value([{"content": "b"}] * 180, MOST_OF_PROMPT)
 
 
 _PATCHED = {

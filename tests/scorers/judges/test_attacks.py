@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gapwatch.scorers.judges.chat_model import ChatCall, ChatReply
-from gapwatch.scorers.judges.fence import outside_fences
+from gapwatch.scorers.judges.fence import SHOWN_CHARACTERS, outside_fences
 from gapwatch.scorers.judges.prompt import JudgePrompt, judge_prompt
 from gapwatch.scorers.judges.scripted_model import nonce_of
 from gapwatch.scorers.judges.suspicion import suspicions
@@ -103,7 +103,7 @@ def test_the_data_stays_inside_its_fence(attack: dict[str, Any], prompt: JudgePr
     assert user.count(f"<<<DATA {NONCE} ") == user.count(f"<<<END {NONCE} ") == 2
     assert len(text) < 10 or the_data(call)[:40] not in system
     assert user.rindex(f"<<<END {NONCE} ") < user.index("The data has ended. Answer with one JSON object")
-    assert len(user) < 30_000
+    assert len(user) < SHOWN_CHARACTERS + 6_000
 
 
 @pytest.mark.parametrize("obey", OBEDIENT, ids=lambda obey: obey.__name__)
@@ -171,7 +171,7 @@ def test_a_turn_stays_inside_its_fence(attack: dict[str, Any], turns_prompt: Jud
         assert "<<<" not in outside and outside == outside_fences(
             turns_prompt.call("m", {}, {"input": conversation("-", "text")}, NONCE).messages[1][1], NONCE
         )
-        assert len(user) < 30_000 and user.endswith("exactly as written above")
+        assert len(user) < SHOWN_CHARACTERS + 6_000 and user.endswith("exactly as written above")
         assert len(text) < 10 or text[:40] not in system
 
 

@@ -96,6 +96,17 @@ def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
     assert cut("short", 900) == "short"
 
 
+def test_a_judge_sees_all_that_is_recorded_of_what_a_model_was_sent_and_is_told_of_more() -> None:
+    prompt = judge_prompt(claim_of(inputs=["attributes.model_prompt", "attributes.model_reply"]))
+
+    def shown(characters: int) -> str:
+        sent = {"attributes.model_prompt": "p" * characters, "attributes.model_reply": "said"}
+        return prompt.call("m", {}, sent, "0123456789abcdef").messages[1][1]
+
+    assert "p" * 60_000 in shown(60_000) and "left out" not in shown(60_000)
+    assert "[... 5000 characters left out ...]" in shown(65_000)
+
+
 @pytest.mark.parametrize(
     ("hidden", "shown"),
     [

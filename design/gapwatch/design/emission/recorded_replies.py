@@ -27,15 +27,17 @@ SAID = "span_recording.said"
 
 
 def written(value: Any, most: int = MOST) -> str:
-    """Return a value as text: texts as they are, all else as JSON, cut to `most`."""
+    """Return a value as text: texts as they are, all else as JSON; of more than `most` characters the middle is left out."""
     if value is None:
         return ""
-    if isinstance(value, str):
-        return value[:most]
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)[:most]
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError):
         return f"<{type(value).__name__}>"
+    if len(text) <= most:
+        return text
+    half = (most - 50) // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
 def held(value: Any, name: str) -> Any:

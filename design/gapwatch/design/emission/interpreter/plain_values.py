@@ -23,8 +23,6 @@ _BESIDE = frozenset(
 )
 #: Least numbers of a list that is a vector; no reader looks at one.
 _VECTOR = 33
-#: What stands for the middle of a text that is cut.
-_CUT = "\n[...]\n"
 #: Characters from which a text, and members from which a list, is long: others are written before it.
 _LONG, _MANY = 2_000, 20
 #: Characters that a value beside its own text costs: commas, quotes, brackets.
@@ -56,11 +54,17 @@ def _json(value: Any) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text without its middle, where it has more than some characters."""
+    """Return a text without its middle, where it has more than some characters, and say there how much is left out."""
     if len(text) <= most:
         return text
-    room = max(most - len(_CUT), 0)
-    return f"{text[: room // 2]}{_CUT}{text[len(text) - room + room // 2 :]}"
+    room = max(most - len(told := _left_out(len(text), "characters")), 0)
+    told = _left_out(len(text) - room, "characters")
+    return f"{text[: room // 2]}{told}{text[len(text) - room + room // 2 :]}"
+
+
+def _left_out(count: int, what: str) -> str:
+    """Return what stands for a part that is left out, as a judge is told of it."""
+    return f"\n[... {count} {what} left out ...]\n"
 
 
 def _fitted(value: Any, room: int) -> Any:
@@ -77,7 +81,9 @@ def _fitted(value: Any, room: int) -> Any:
     *others, last = value
     rest = room - min(len(_json(last)), room // 2)
     shares = _shares([len(_json(v)) + _SIGNS for v in others], rest)
-    return [*(_fitted(v, s) for v, s in zip(others, shares, strict=True) if s > 2 * _SIGNS), _fitted(last, room // 2)]
+    kept = [_fitted(v, s) for v, s in zip(others, shares, strict=True) if s > 2 * _SIGNS]
+    left = len(others) - len(kept)
+    return [*kept, *([_left_out(left, "members").strip()] if left else []), _fitted(last, room // 2)]
 
 
 def _shares(lengths: list[int], room: int) -> list[int]:
@@ -152,7 +158,8 @@ class _Writer:
         if len(values) >= _VECTOR and all(isinstance(v, float | int) for v in values):
             return f"<{len(values)} numbers>"
         if len(values) > _MOST_MEMBERS:
-            values = [*values[: _MOST_MEMBERS // 2], *values[-_MOST_MEMBERS // 2 :]]
+            told = _left_out(len(values) - _MOST_MEMBERS, "members").strip()
+            values = [*values[: _MOST_MEMBERS // 2], told, *values[-_MOST_MEMBERS // 2 :]]
         # The last message, or step, is the one that is answered.
         last = [self.plain(value, levels - 1) for value in values[-1:]]
         written = []
