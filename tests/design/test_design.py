@@ -340,7 +340,7 @@ def test_only_fields_that_an_answer_must_hold_are_required(tmp_path: Path) -> No
         "    text = answer.choices[0].message.content\n"
         "    return Plan.model_validate_json(text)\n"
     )
-    made = run_design(scan_repository(write_tree(tmp_path, {"planning.py": source})))
+    made = run_design(scan_repository(write_tree(tmp_path, {"planning.py": source})), is_bounded=False)
 
     (form,) = [m.claim for m in made.metrics if m.family == "output_parses"]
     assert form["json"] == {"required": ["/goal", "/steps"]}

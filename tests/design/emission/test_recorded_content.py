@@ -109,7 +109,10 @@ def test_of_too_much_the_longest_texts_are_cut_in_their_middle() -> None:
     assert len(said) <= MOST_CHARACTERS
     assert list(read) == ["context", "messages", "turn"]
     assert (read["messages"][-1]["content"], read["turn"]) == ("Where is my bag?", 3)
-    assert all("characters left out" in text and len(text) > 8_000 for text in (read["context"], read["messages"][0]["content"]))
+    assert all(
+        "characters left out" in text and len(text) > 8_000
+        for text in (read["context"], read["messages"][0]["content"])
+    )
     steps = text_of_value([f"step {n} {'y' * 300}" for n in range(400)])
     assert "step 399 " in steps
     assert "step 0 " in steps

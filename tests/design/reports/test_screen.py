@@ -29,8 +29,8 @@ def test_names_stay_whole_where_the_screen_is_a_file(tmp_path: Path, capsys: pyt
     name = "answer_the_question_of_the_user"
     told = _screen(tmp_path, {f"{'long_' * 20}.py": _ANSWER.format(name=name)}, capsys)
 
-    row = next(line.split() for line in told.splitlines() if "output_parses" in line)
-    assert row == [f"{name}_output_parses", "ticket", f"{'long_' * 20}.py:6"]
+    row = next(line.split() for line in told.splitlines() if "finish_reason" in line)
+    assert row == [f"{name}_finish_reason", "ticket", f"{'long_' * 20}.py:5"]
 
 
 def test_a_name_of_a_file_is_no_markup_and_no_command_of_the_terminal(
@@ -38,7 +38,7 @@ def test_a_name_of_a_file_is_no_markup_and_no_command_of_the_terminal(
 ) -> None:
     told = _screen(tmp_path, {"[red]x[-]\x1b[2J:smile:.py": _ANSWER.format(name="ask")}, capsys)
 
-    assert "[red]x[-]\ufffd[2J:smile:.py:6" in told
+    assert "[red]x[-]\ufffd[2J:smile:.py:5" in told
     assert "\x1b" not in told
 
 

@@ -16,6 +16,7 @@ _MADE_OF = {
     "latency": ("started_at", "ended_at"),
     "latency_ms": ("started_at", "ended_at"),
     "usage.total_tokens": ("usage.input_tokens", "usage.output_tokens"),
+    "trace.duration": ("started_at", "ended_at"),
 }
 #: What a cost is made of where the price of a model is known.
 _PRICED = ("model", "usage.input_tokens", "usage.output_tokens")

@@ -56,7 +56,6 @@ READINGS_OF_KINDS: Mapping[str, tuple[int, int]] = {
     "service_latency": (2, 7),
     "rows_written": (0, 5),
     "cache_hit_rate": (0, 4),
-    "context_cuts": (1, 3),
 }
 #: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
 _BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
