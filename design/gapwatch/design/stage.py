@@ -52,7 +52,7 @@ from gapwatch.design.patterns.pattern_search import PatternHit
 from gapwatch.design.routes.request_failures import find_request_failures
 from gapwatch.design.routes.route import Route
 from gapwatch.design.source.own_imports import OwnImports, own_imports
-from gapwatch.design.source.program import Program
+from gapwatch.design.source.program import Program, paused_collector
 from gapwatch.design.source.scan import Scan, Skipped
 from gapwatch.scorers.portfolio.fact import Fact
 
@@ -166,6 +166,7 @@ class Design:
         return [q for q in self.questions if q.id not in answered]
 
 
+@paused_collector()
 def run_design(
     scan: Scan,
     goal: str = "",

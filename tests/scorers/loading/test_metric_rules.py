@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gapwatch.scorers.loading.metric_rules import fixed_text
-from gapwatch.scorers.loading.re2 import pattern_problem
+from gapwatch.scorers.loading.re2 import CITED_BY_LINK, CITED_BY_NUMBER, pattern_problem
 
 
 @pytest.mark.parametrize(
@@ -115,3 +117,12 @@ def _quiet() -> re2.Options:
 )
 def test_a_hostile_pattern_is_read_in_little_time(pattern):
     assert fixed_text(pattern) is None
+
+
+@pytest.mark.parametrize(
+    "pattern", [CITED_BY_NUMBER, CITED_BY_LINK, "^chat .*$", r"^a\.b\ c\-d:\/e_1$", "", "^$", ".*.*"]
+)
+def test_re2_takes_what_is_taken_without_loading_arrow(pattern, monkeypatch):
+    re2.compile(pattern)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert pattern_problem(pattern) is None

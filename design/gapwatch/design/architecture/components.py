@@ -274,7 +274,8 @@ def _reachable(material: Material, start: set[str]) -> set[str]:
 def _component(group: list[Unit], material: Material, used: set[str]) -> ComponentDraft:
     symbols = sorted({s for u in group for s in u.symbols})
     entry = _entry(symbols, material)
-    known = {s.id: s for s in material.graph.symbols if s.id in set(symbols)}
+    inside = set(symbols)
+    known = {s.id: s for s in material.graph.symbols if s.id in inside}
     ways_in = [u for u in group if any(is_way_in(known[s]) for s in u.symbols)]
     main = _main(ways_in or group)
     identifier = identifier_of(group, main, used, len(ways_in))
@@ -287,7 +288,6 @@ def _component(group: list[Unit], material: Material, used: set[str]) -> Compone
         sorted((use for u in group for use in u.uses), key=lambda u: (u.place.path, u.place.line, u.dotted)),
         sorted({hit for u in group for hit in u.hits}),
     )
-    inside = set(symbols)
     component.routes = [route for route in material.routes if route.symbol in inside]
     component.loops = [loop for loop in material.loops if loop.symbol in inside]
     distance = min(u.distance for u in group)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gapwatch.scorers.loading.re2 import CITED_BY_LINK, CITED_BY_NUMBER
+
 #: Words of a prompt that ask for sources beside what is said.
 _ASKS = re.compile(r"\b(cite|cites|cited|citing|citations?|references? (the|your|each) (sources?|documents?))\b", re.I)
 #: Sentences that speak of citations and ask for none.
@@ -13,9 +15,6 @@ _NUMBERED = re.compile(r"\[\s*(doc_?)?(\$?\{*\s*(number\d?|n|i|index|citation\w*
 _IN_BRACKETS = re.compile(r"\b(numbers?|ids?|index(es)?)\b[^.\n]{0,40}\b(in|inside|within) (square )?brackets", re.I)
 #: A link of markdown, as prompts show it: `[title](https://...)`, `[title](URL)`.
 _LINKED = re.compile(r"\[[^\]\n]{1,60}\]\((https?:|\{*\s*(url|link|source)\w*)|\bmarkdown(-formatted)? links?\b", re.I)
-
-#: Expressions (RE2) that an answer with a citation of a form matches.
-NUMBERED, LINKED = r"\[[^\]\[]{0,40}\d[^\]\[]{0,40}\]", r"\]\(https?://"
 
 
 def citation_pattern(text: str) -> str | None:
@@ -29,5 +28,5 @@ def citation_pattern(text: str) -> str | None:
     if not any(not any(start <= at < end for start, end in none) for at in asking):
         return None
     if _NUMBERED.search(text) or _IN_BRACKETS.search(text):
-        return NUMBERED
-    return LINKED if _LINKED.search(text) else None
+        return CITED_BY_NUMBER
+    return CITED_BY_LINK if _LINKED.search(text) else None

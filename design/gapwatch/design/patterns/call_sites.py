@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -109,7 +110,7 @@ class CallSites:
         inside: Edges inside the repository by (symbol, line).
         callers: Edges by called symbol.
         callees: Edges by calling symbol.
-        calls_within: Calls and their names by number of the function, filled by the first detector that asks.
+        statements_within, expressions_within, calls_within: Code by number of the function, found once for all.
         reached: Capabilities within a few calls by function, filled by the first detector that asks.
         reached_by_call: A call and the capabilities that it reaches, by `id` of the call.
         http_wrappers: Whether a function sends a request to an address that it is given, by function.
@@ -123,8 +124,9 @@ class CallSites:
     callers: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
     callees: dict[str, list[CallEdge]] = field(default_factory=lambda: defaultdict(list))
 
-    #: Statements of a function, and its calls with their last names by line, by its number: found once for all.
+    #: Statements, expressions, and calls with their last names by line, by number of the function: found once for all.
     statements_within: dict[int, list[Stmt]] = field(default_factory=dict)
+    expressions_within: dict[int, list[Expr]] = field(default_factory=dict)
     calls_within: dict[int, tuple[list[Expr], dict[int, frozenset[str]]]] = field(default_factory=dict)
     #: Capabilities within a few calls by function, for those who come after the first that asks.
     reached: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class CallSites:
     http_wrappers: dict[str, bool] = field(default_factory=dict)
     queues_with_both_ends: dict[str, bool] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
+    _sorted: list[str] = field(default_factory=list)
     _reached: dict[int, tuple[Expr, Reach]] = field(default_factory=dict)
     _by_symbol: dict[str, list[str]] = field(default_factory=dict)
     _by_name: dict[tuple[str, int], dict[str, list[CallEdge]]] = field(default_factory=dict)
@@ -213,6 +216,18 @@ class CallSites:
         if not self._numbers:
             self._numbers.update((info.symbol, info.number) for info in program.functions)
         return self._numbers
+
+    def inner_functions(self, program: Program, symbols: list[str]) -> list[str]:
+        """Return the functions inside some functions or classes, at any depth, in the order of the program."""
+        numbers = self.numbers(program)
+        if not self._sorted:
+            self._sorted += sorted(numbers)
+        found: set[str] = set()
+        for symbol in symbols:
+            # "/" follows "." in the order of letters.
+            first, end = bisect_left(self._sorted, f"{symbol}."), bisect_left(self._sorted, f"{symbol}/")
+            found.update(self._sorted[first:end])
+        return sorted(found, key=numbers.__getitem__)
 
     def reach(self, symbol: str, call: Expr, named_here: frozenset[str]) -> Reach:
         """Return the target of a call outside the repository.

@@ -154,8 +154,7 @@ def _is_retrying_decorator(subject: Subject, symbol: str) -> bool:
             inner = subject.other(name)
             if inner is not None and any(s[0] in ("for", "while") and _retry_loop(inner, s) for s in inner.statements):
                 return True
-        prefixes = tuple(f"{name}." for name in pending)
-        pending = [name for name in subject.sites.numbers(subject.program) if name.startswith(prefixes)][:20]
+        pending = subject.sites.inner_functions(subject.program, pending)[:20]
         if not pending:
             return False
     return False

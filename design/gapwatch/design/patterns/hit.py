@@ -102,12 +102,19 @@ class Subject:
         return known
 
     @functools.cached_property
+    def expressions(self) -> list[Expr]:
+        """Every expression of the function, those inside others included."""
+        known = self.sites.expressions_within.get(self.info.number)
+        if known is None:
+            known = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e)]
+            self.sites.expressions_within[self.info.number] = known
+        return known
+
+    @functools.cached_property
     def returned(self) -> list[Expr]:
         """Values of `return` and `yield`."""
         out = [value for s in self.statements if s[0] == "return" and (value := value_of(s)) is not None]
-        for s in self.statements:
-            for e in own_expressions(s):
-                out += [operand_of(i) for i in walk(e) if i[0] in ("y", "Y") and operand_of(i) is not None]
+        out += [operand_of(i) for i in self.expressions if i[0] in ("y", "Y") and operand_of(i) is not None]
         return [e for e in out if e != ("k", None)]
 
     @property
@@ -130,7 +137,7 @@ class Subject:
     def _calls(self) -> tuple[list[Expr], dict[int, frozenset[str]]]:
         known = self.sites.calls_within.get(self.info.number)
         if known is None:
-            calls = [inner for s in self.statements for e in own_expressions(s) for inner in walk(e) if is_call(inner)]
+            calls = [e for e in self.expressions if is_call(e)]
             named: dict[int, set[str]] = {}
             for call in calls:
                 named.setdefault(call_line(call), set()).add(last_name(call))

@@ -19,6 +19,7 @@ from gapwatch.design.reports.export_spans import spans_data, spans_json
 from gapwatch.design.reports.html import report_html
 from gapwatch.design.reports.markdown import report_markdown
 from gapwatch.design.reports.summary import notices, summary
+from gapwatch.design.source.program import paused_collector
 from gapwatch.design.stage import Design
 from gapwatch.scorers.errors import JobError, SourceError
 from gapwatch.scorers.loading.facts_file import merge_facts, read_facts
@@ -26,6 +27,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from gapwatch.scorers.portfolio.fact import Fact
 
 
+@paused_collector()
 def write_design(design: Design, out: Path, pipeline: str | None, number: int) -> list[Path]:
     """Write portfolio.yaml, report.md, report.html and spans.json; return their paths.
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from gapwatch.scorers.loading.problems import KeyPath, ProblemList
 
 #: Longest expression, in characters; a longer one takes too long to compile.
 MAX_PATTERN_LENGTH = 10_000
+
+#: What the design stage looks for in an answer that cites by number, such as `[1]`, or by a link of Markdown.
+CITED_BY_NUMBER, CITED_BY_LINK = r"\[[^\]\[]{0,40}\d[^\]\[]{0,40}\]", r"\]\(https?://"
+#: Expressions that RE2 takes, as a test says.
+_KNOWN = frozenset({CITED_BY_NUMBER, CITED_BY_LINK})
+#: Names with any text between their parts, which RE2 takes: `^chat .*$`.
+_PLAIN = re.compile(r"\^?([\w :/-]|\\[ .:/-]|\.\*)*\$?", re.ASCII)
 
 _HINTS = (
     ("(?=", "RE2 has no lookahead"),
@@ -20,6 +29,8 @@ def pattern_problem(pattern: str) -> str | None:
     """Return what is wrong with a regular expression, or None where RE2 compiles it."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         return f"{len(pattern):,} characters; at most {MAX_PATTERN_LENGTH:,} are allowed"
+    if pattern in _KNOWN or _PLAIN.fullmatch(pattern):
+        return None
     # Arrow takes longer to load than most portfolios, and many have no expression.
     import pyarrow as pa
     import pyarrow.compute as pc

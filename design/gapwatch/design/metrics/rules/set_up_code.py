@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.rules.code_names import main_blocks
-from gapwatch.design.patterns.code_walk import own_expressions, walk
-from gapwatch.design.source.ir import Body, is_call, keywords_of, line_of
-from gapwatch.design.source.program import last_name, statements
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.source.ir import Body, keywords_of, line_of
+from gapwatch.design.source.program import last_name
 
 #: Keywords and decorators that hand a server what it runs when it starts or ends.
 _STARTS = frozenset({"lifespan", "on_startup", "on_shutdown"})
@@ -26,10 +26,7 @@ def set_up_functions(code: ClaimedCode, served: set[str] | None = None) -> set[s
     named = {
         last_name(value)
         for info in program.functions
-        for s in statements(info.ir.body)
-        for e in own_expressions(s)
-        for call in walk(e)
-        if is_call(call)
+        for call in Subject(program, code.material.sites, info).calls
         for keyword, value in keywords_of(call)
         if keyword in _STARTS
     }
