@@ -365,11 +365,9 @@ def _needed_fields(points: list[IntegrationPoint], metrics: list[MetricDesign]) 
 
 def _span_gaps(architecture: Architecture, points: list[IntegrationPoint]) -> list[Gap]:
     fix = "emit the same span there if one of them matters more than the requested functions"
-    gaps = []
-    for component, left in functions_without_span(architecture, points).items():
-        more = ", ".join(f"{count} with {pattern}" for pattern, count in left.items())
-        gaps.append(Gap(component, f"functions without a requested span: {more}", fix))
-    return gaps
+    found = functions_without_span(architecture, points).items()
+    told = ((c, ", ".join(f"{count} with {pattern}" for pattern, count in left.items())) for c, left in found)
+    return [Gap(component, f"functions without a requested span: {more}", fix) for component, more in told]
 
 
 def _questions(
