@@ -30,9 +30,10 @@ SHOWN_BY = {
 
 @pytest.fixture(scope="module")
 def design() -> Design:
-    # A parse waits on the shelf until somebody adds it.
-    added = added_fact("answerer_output_parses", "maria", "2026-11-29")
-    return run_design(scan_repository(APP), goal="answers grounded in the passages", facts=(added,))
+    # A parse and the writes of the store wait on the shelf until somebody adds them.
+    names = ("answerer_output_parses", "answer_store_write_errors")
+    added = tuple(added_fact(name, "maria", "2026-11-29") for name in names)
+    return run_design(scan_repository(APP), goal="answers grounded in the passages", facts=added)
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,10 @@ from gapwatch.scorers.portfolio.fact import Fact
 
 #: Says whether each failure of a metric is one of other metrics.
 Told = Callable[[MetricDesign, list[MetricDesign]], bool]
-#: Most metrics of a portfolio; more are deleted unread by whoever is on call.
-MAX_METRICS = 25
-#: Most that are chosen by their worth; failures of other functions are collected in the rest.
-MAX_OWN = MAX_METRICS - 4
+#: Most metrics of a portfolio. In thirteen that persons read, those after the twelfth covered 6 of 71 promises.
+MAX_METRICS = 14
+#: Most that are chosen by their worth; the rest is for errors of requests that nothing else tells.
+MAX_OWN = MAX_METRICS - 2
 #: Most judges among them; each costs money at every judgement.
 MAX_JUDGES = 4
 #: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
