@@ -339,22 +339,22 @@ LOOPS: dict[str, tuple[str, str, str, str, set[tuple[str, int]]]] = {
         "",
         {("limit", 19), ("no_tool_call", 19), ("done", 19)},
     ),
-    "a cycle of a graph with a tool node": (TOOL_NODE, "graph", "think", "", {("limit", 12), ("done", 19)}),
+    "a cycle of a graph with a tool node": (TOOL_NODE, "graph", "think", "", {("done", 19)}),
     "a cycle with a node that chooses nothing": (CHOOSES_NOTHING, "graph", "think", "", {("done", 24)}),
     "a cycle of a graph that goes on below its limit": (
         BELOW_ITS_LIMIT,
         "graph",
         "think",
         "",
-        {("done", 18), ("limit", 19)},
+        {("done", 18)},
     ),
-    "two ends of which the line behind the loop tells one": (USED_UP, "loop", "run", "done", {("limit", 18)}),
+    "two ends of which the line behind the loop tells one": (USED_UP, "loop", "run", "done", set()),
     "a counter that is asked behind the loop": (ASKED_BEHIND, "loop", "work", "done", {("done", 15), ("limit", 19)}),
     "a name that holds for more than its limit": (MIXED, "loop", "work", "done", {("done", 18)}),
     "a line with two ends": (EITHER, "loop", "work", "done", {("done", 17), ("limit", 17)}),
     "turns that end in silence, with an action": (EXECUTES, "loop", "run", "limit", {("done", 15)}),
     "turns that end in silence, with an executor": (BY_NAME, "loop", "run", "limit", {("done", 15)}),
-    "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "limit", {("done", 18)}),
+    "a counter of steps without a name": (UNTIL_ONE_CALL, "loop", "draft", "done", {("done", 18)}),
 }
 
 NONE: dict[str, str] = {
@@ -394,14 +394,14 @@ def test_other_loops_are_no_agents(name: str, tmp_path: Path) -> None:
     assert loops(tmp_path, NONE[name]) == ()
 
 
-def test_a_run_that_ends_without_a_tool_call_is_good_only_where_no_tool_says_that_the_work_is_done(
+def test_the_bad_ends_of_a_run_are_those_by_its_limit(
     tmp_path: Path,
 ) -> None:
     (graph,) = loops(tmp_path / "graph", GRAPH)
     (plain,) = loops(tmp_path / "plain", RANGE)
 
-    assert graph.bad == ("limit", "no_tool_call")
-    assert plain.bad == ("limit", "error")
+    assert graph.good == plain.good == ("done",)
+    assert graph.bad == plain.bad == ("limit",)
 
 
 def test_the_format_errors_and_tool_errors_that_the_model_is_told_are_found_at_their_lines(tmp_path: Path) -> None:

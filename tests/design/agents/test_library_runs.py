@@ -136,18 +136,18 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...], set[tuple[str, int]]]] = {
     "a limit that is caught": (
         CAUGHT,
         "usage_limits=UsageLimits(request_limit=5)",
-        ("limit", "error"),
+        ("limit",),
         {("limit", 13)},
     ),
-    "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("limit", "error"), set()),
+    "a limit in a configuration": (GRAPH, "recursion_limit: 12", ("limit",), set()),
     "a limit at which an answer says so": (STOPS, "the limit of AgentExecutor", ("limit",), set()),
-    "a limit that nothing sets": (NEEDS_MORE_STEPS, "the limit of create_react_agent", ("limit", "error"), set()),
-    "a limit that another object gives": (ELSEWHERE, "recursion_limit: self.most", ("limit", "error"), set()),
-    "a limit that the maker binds": (BOUND, "recursion_limit: 50", ("limit", "error"), set()),
-    "a limit of the agent's middleware": (MIDDLEWARE, "run_limit=8", ("limit", "error"), {("limit", 14)}),
-    "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("limit", "error"), set()),
-    "a limit where a function makes the agent": (MAKER, "max_function_calls=3", ("limit", "error"), set()),
-    "a limit as an argument": (RUNNER, "max_turns=7", ("limit", "error"), set()),
+    "a limit that nothing sets": (NEEDS_MORE_STEPS, "the limit of create_react_agent", ("limit",), set()),
+    "a limit that another object gives": (ELSEWHERE, "recursion_limit: self.most", ("limit",), set()),
+    "a limit that the maker binds": (BOUND, "recursion_limit: 50", ("limit",), set()),
+    "a limit of the agent's middleware": (MIDDLEWARE, "run_limit=8", ("limit",), {("limit", 14)}),
+    "a limit where a class makes its agent": (ATTRIBUTE, "max_iterations=4", ("limit",), set()),
+    "a limit where a function makes the agent": (MAKER, "max_function_calls=3", (), set()),
+    "a limit as an argument": (RUNNER, "max_turns=7", ("limit",), set()),
 }
 
 HANDED_ON = STOPS.replace(
@@ -166,7 +166,7 @@ def test_an_exception_of_a_limit_that_is_handed_on_says_that_a_run_ended_by_it(t
     (loop,) = loops(tmp_path / "limit", HANDED_ON)
     (other,) = loops(tmp_path / "other", HANDED_ON.replace("StepLimitError", "QueryError"))
 
-    assert loop.bad == other.bad == ("limit", "error")
+    assert loop.bad == other.bad == ("limit",)
     assert "StepLimitError" in loop.is_told_by
     assert "QueryError" not in other.is_told_by
 

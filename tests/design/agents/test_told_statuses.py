@@ -109,7 +109,7 @@ def test_a_status_that_is_told_before_a_loop_is_left_says_how_the_run_ends(tmp_p
 def test_a_loop_around_an_agent_that_tells_its_own_limit_is_an_agent_too(tmp_path: Path) -> None:
     outer, inner = loops(tmp_path / "around", AROUND)
 
-    assert (outer.symbol.rpartition(".")[2], outer.default, outer.bad) == ("run", "limit", ("limit", "error"))
+    assert (outer.symbol.rpartition(".")[2], outer.default, outer.bad) == ("run", "limit", ("limit",))
     assert {(e.line, e.how) for e in outer.exits} == {(19, "done"), (23, "limit")}
     assert inner.symbol.endswith("inspect")
     assert [loop.symbol.rpartition(".")[2] for loop in loops(tmp_path / "silent", SILENT)] == ["inspect"]

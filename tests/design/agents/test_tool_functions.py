@@ -64,11 +64,12 @@ class Agent:
 """
 
 
-def told(root: Path, source: str) -> list[tuple[str, str]]:
-    """Return (function, kind) of what a model is told of its failures."""
+def told(root: Path, source: str, kind: str = "tool error") -> list[tuple[str, str]]:
+    """Return (function, kind) of what a model is told of its failures; of kind `tool` the tools themselves."""
     scan = scan_repository(write_tree(root, {"m.py": source}))
     hits = read_code(scan, (), default_catalog(), lambda *_: None).hits
-    return [(h.symbol.rpartition(".")[2], h.kind) for h in hits if h.pattern == "tells_model_error"]
+    found = [h for h in hits if h.pattern == "tells_model_error" and h.kind == kind]
+    return [(h.symbol.rpartition(".")[2], h.kind) for h in found]
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
@@ -99,6 +100,45 @@ def test_a_model_is_told_of_a_tool_that_there_is_not(line: str, tmp_path: Path) 
 )
 def test_who_raises_or_logs_it_tells_no_model(line: str, tmp_path: Path) -> None:
     assert told(tmp_path, _HEAD + f"def act(self, name):\n    {line}\n") == []
+
+
+LOOKS = "    return requests.get(query, timeout=9).text\n"
+#: Functions whose exceptions are those of a tool, whatever they give back.
+REGISTERED = {
+    "a decorator": f"@tool\ndef look(query):\n{LOOKS}",
+    "a decorator of a server": f"@mcp.tool()\nasync def look(query):\n{LOOKS}",
+    "a decorator of a kernel": f"@kernel_function(name='look')\ndef look(query):\n{LOOKS}",
+    "a class of a library": f"class Look(BaseTool):\n    def look(self):\n        pass\n\n    def _run(self, query):\n    {LOOKS}",
+    "a list of an agent": f"def look(query):\n{LOOKS}\nagent = Agent(name='a', tools=[look])\n",
+    "a list of a model": f"def look(query):\n{LOOKS}\nmodel = llm.bind_tools([look])\n",
+    "a list to which it is added": f"def look(query):\n{LOOKS}\ntools.append(look)\n",
+    "a method in a list": f"class Desk:\n    def look(self, query):\n    {LOOKS}\n    def agent(self):\n        return Agent(tools=[self.look])\n",
+    "an argument of a description": f"def look(query):\n{LOOKS}\nlooks = ToolSpec(name='look', execute=look)\n",
+    "an argument by its place": f"def look(query):\n{LOOKS}\nlooks = FunctionTool.from_defaults(look)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED))
+def test_a_function_that_is_handed_to_a_model_is_a_tool(name: str, tmp_path: Path) -> None:
+    (found,) = told(tmp_path, _HEAD + REGISTERED[name], "tool")
+
+    assert found in (("look", "tool"), ("_run", "tool"))
+
+
+@pytest.mark.parametrize("name", sorted(set(OTHERS) - {"a text where nothing failed", "an answer that is none"}))
+def test_what_no_model_calls_is_no_tool(name: str, tmp_path: Path) -> None:
+    assert told(tmp_path, OTHERS[name], "tool") == []
+
+
+def test_a_tool_that_only_a_subclass_defines_and_a_tool_of_a_test_are_none(tmp_path: Path) -> None:
+    stub = "class Look(BaseTool):\n    def _run(self, query):\n        raise NotImplementedError\n"
+    write_tree(tmp_path / "tests", {"test_m.py": _HEAD + REGISTERED["a decorator"]})
+
+    assert told(tmp_path, _HEAD + stub, "tool") == []
+
+
+def test_the_only_text_of_a_tool_is_no_error(tmp_path: Path) -> None:
+    assert told(tmp_path, "@tool\ndef show_map():\n    return 'SHOW_MAP'\n") == []
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
@@ -165,7 +205,7 @@ def test_each_error_of_a_registry_of_tools_is_counted_once_where_it_is_given_bac
     made = metrics(tmp_path, AGENT)
 
     (errors,) = [m for m in made.values() if m.family == "tool_errors"]
-    assert [p.line for p in errors.places] == [14, 19]
+    assert [p.line for p in errors.places] == [14, 19]  # What its handler takes leaves no tool.
     assert not [m for m in made.values() if m.family == "failure_answers"]
 
 

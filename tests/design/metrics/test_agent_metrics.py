@@ -30,7 +30,7 @@ def test_the_ends_of_a_run_are_one_metric_in_the_words_of_the_code(tmp_path: Pat
     assert exits.claim == {
         "form": "label",
         "field": "attributes.agent_exit",
-        "bad": ["LimitsExceeded", "error"],
+        "bad": ["LimitsExceeded"],
     }
     assert (exits.spans, exits.better, exits.direction_verdict) == (["Worker.run"], "lower", "verified")
     (steps,) = family(made, "agent_steps")
@@ -39,7 +39,7 @@ def test_the_ends_of_a_run_are_one_metric_in_the_words_of_the_code(tmp_path: Pat
     assert {c.kind for c in made.architecture.components if c.loops} == {"agent"}
 
 
-@pytest.mark.parametrize(("source", "bad"), [(COUNTER, ["limit", "error"]), (GRAPH, ["limit", "no_tool_call"])])
+@pytest.mark.parametrize(("source", "bad"), [(COUNTER, ["limit"]), (GRAPH, ["limit"])])
 def test_limits_are_bad_ends(source: str, bad: list[str], tmp_path: Path) -> None:
     (exits,) = family(design(tmp_path, source), "agent_exits")
 
@@ -80,5 +80,5 @@ def test_the_ends_of_several_agents_are_one_metric_of_which_each_way_is_bad_that
     made = run_design(scan_repository(write_tree(tmp_path, files)))
 
     (exits,) = family(made, "agent_exits")
-    assert (exits.group, exits.claim["bad"]) == ("agents", ["LimitsExceeded", "limit", "error"])
+    assert (exits.group, exits.claim["bad"]) == ("agents", ["LimitsExceeded", "limit"])
     assert len(exits.members) == len(exits.places) == 2

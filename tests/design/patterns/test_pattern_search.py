@@ -19,7 +19,7 @@ FIRES: dict[str, tuple[str, str]] = {
     "attempts": ("has_retry_loop:loop", "def f():\n    for attempt in range(3):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
     "tenacity": ("has_retry_loop:decorator", "from tenacity import retry\n@retry\ndef f(): g()\n"),
     "own decorator": (
-        "has_retry_loop:decorator",
+        "has_retry_loop:attempt",
         "def again(fn):\n    def run(*a):\n        for attempt in range(3):\n            try:\n                return fn(*a)\n            except OSError:\n                pass\n    return run\n@again\ndef f(): ...\n",
     ),
     "client retries": ("has_retry_loop:client", "from openai import OpenAI\nc = OpenAI(max_retries=4)\n"),

@@ -9,6 +9,10 @@ from gapwatch.design.patterns.hit import PatternHit
 _KINDS = {"loop": "loop", "graph": "cycle of a graph", "library": "run of an agent of a library"}
 #: How runs end that ended because of an exception.
 ERROR = "error"
+#: How runs end of which nothing says whether they reached their limit.
+LEFT = "left"
+#: Ends that are no limit: exceptions, and those of which it is not known whether they are good.
+_UNTOLD = frozenset({ERROR, LEFT, "no_tool_call", "stopped"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,7 +23,7 @@ class LoopExit:
         path: The file.
         line: The line.
         symbol: Dotted name of the function.
-        how: `done`, `limit`, `no_tool_call` or `error`; or the status that the code itself gives the run.
+        how: `done`, `limit`, `no_tool_call`, `left` or `error`; or the status that the code itself gives the run.
         why: Code that says so, cut to 100 characters.
         flag: Local name that is true where the run ends in this way; empty where the line alone says it.
         is_good: Whether it is how a run should end.
@@ -79,12 +83,11 @@ class AgentLoop:
 
     @property
     def bad(self) -> tuple[str, ...]:
-        """Ways in which a run should not end, sorted, `error` last; those that nothing is known of are left out."""
-        found = {e.how for e in self.exits if not e.is_good}
+        """Ways in which a run gives up, sorted; an exception is told by the status of the run's span."""
+        found = {e.how for e in self.exits if not e.is_good and e.how not in _UNTOLD}
         has_error = self.can_raise and bool(self.is_told_by)
-        found |= {"limit"} if self.limit and (self.returns_at_limit or has_error) else set()
-        found |= {self.default} if self.default and self.default not in self.good and self.default != "done" else set()
-        return (*sorted(found - {ERROR}), *((ERROR,) if ERROR in found or self.can_raise else ()))
+        found |= {"limit"} if self.limit and (self.says_limit or has_error) else set()
+        return tuple(sorted(found | ({"limit"} if self.default == "limit" else set())))
 
     def hits(self) -> tuple[PatternHit, ...]:
         """Return it as pattern hits: the loop, for a graph its exits, and what the model is told."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
+from gapwatch.design.agents.agent_loop import ERROR, LEFT, AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import ExitCauses, limit_of_range, of_words, status_of
 from gapwatch.design.agents.loop_lines import leaving_lines
 from gapwatch.design.agents.told_errors import caught_names, errors_of_tools, format_errors, once_each, tool_errors
 from gapwatch.design.agents.turns import LoopTurn, is_asked, turn_of
-from gapwatch.design.patterns.code_walk import calls_in, names_in, own_expressions, target_names, text_of, walk
+from gapwatch.design.patterns.code_walk import (
+    calls_in,
+    names_in,
+    own_expressions,
+    target_names,
+    text_of,
+    unwrapped,
+    walk,
+)
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Expr,
@@ -28,6 +36,7 @@ from gapwatch.design.source.ir import (
     line_of,
     operands_of,
     operators_of,
+    orelse_of,
     pairs_in,
     target_of,
     targets_of,
@@ -138,8 +147,10 @@ class _LoopReader:
         words = {how: of_words(how) for _, how, _, _ in statuses}
         used_up = self._used_up()
         if s[0] == "while" and (used_up or (test_of(s)[0] == "b" and by_end == "limit")):
-            # `while steps < most and not done`: what is asked behind the loop tells its two ends apart.
             by_end = "done"
+        if s[0] == "while" and test_of(s)[0] == "b":
+            # `while steps < most and not done`: both may be so at once.
+            used_up = []
         default = by_end or "done"
         if len(words) > 1 and not {"limit", "error"}.isdisjoint(words.values()):
             exits = [
@@ -157,8 +168,8 @@ class _LoopReader:
                     for e in exits
                 ]
         exits += used_up
-        if default == "limit" and not any(e.is_good for e in exits):
-            default = "done"  # It always makes so many steps.
+        if default == "limit" and not self._ends_early(exits):
+            default = "done"  # It always makes so many steps, or what follows is reached by good runs, too.
         body = body_of(s)
         told = {h for f in self._near() for h in tool_errors(f, f.statements)}
         told |= {h for f in (subject, *self._turn.functions) for h in errors_of_tools(f)}
@@ -235,9 +246,21 @@ class _LoopReader:
             if len({cause for cause, _, _ in causes}) > 1 and plain and not is_told:
                 order = ("limit", "error", "no_tool_call", "stopped", "done")
                 causes = [min(causes, key=lambda c: order.index(c[0]))]
+            if len(causes) == 1 and causes[0][0] == "limit" and not (told or by_value) and not _is_plain(line.tests):
+                causes = [(LEFT, causes[0][1], "")]  # A good run may pass it, too.
             has_several = len(causes) > 1
             for cause, why, flag in causes:
                 yield self._exit(line_of(s), cause, why, flag if has_several else "")
+
+    def _ends_early(self, exits: list[LoopExit]) -> bool:
+        """Return whether good runs leave the function inside of the loop, so that its end is that of the others."""
+        body = body_of(self._loop)
+        left = {line_of(line.statement): line.statement[0] for line in leaving_lines(body)}
+        good = [e for e in exits if e.is_good and e.symbol == self._subject.symbol and e.line in left]
+        others = [
+            e for e in exits if e.how != "limit" and left.get(e.line) == "break" and not e.why.startswith("except ")
+        ]
+        return bool(good) and (bool(orelse_of(self._loop)) or not others)
 
     def _exit(self, line: int, how: str, why: str, flag: str) -> LoopExit:
         short = " ".join(why.split())[:100]
@@ -312,6 +335,12 @@ class _LoopReader:
         """Return whether a `try` holds the calls of a step: nearly the whole block of the loop."""
         body = [x for x in body_of(self._loop) if any(True for _ in calls_in((x,)))]
         return any(x is s for x in body) and len(body) <= 2
+
+
+def _is_plain(tests: tuple[tuple[Expr, bool], ...]) -> bool:
+    """Return whether the innermost condition around a line is a single one."""
+    test = unwrapped(tests[-1][0]) or tests[-1][0] if tests else None
+    return test is not None and test[0] != "b"
 
 
 def _statuses_in(s: Stmt) -> Iterator[str]:

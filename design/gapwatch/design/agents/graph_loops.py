@@ -116,6 +116,9 @@ def _exits(subject: Subject, graph: NodeGraph, inside: set[str], routes: dict[st
         found = found or [("done", text_of(value)[:100] if value is not None else "return", "")]
         if len({f[0] for f in found}) > 1 and not all(flag for _, _, flag in found):
             found = [min(found, key=lambda f: ("limit", ERROR, "no_tool_call", "stopped", "done").index(f[0]))]
+        if len(found) == 1 and found[0][0] == "limit":
+            # Nothing tells a run at its limit from one that is done in its last round.
+            continue
         for how, why, flag in found:
             good = how in ("done", "stopped")
             yield LoopExit(path, line_of(s), subject.symbol, how, why, flag if len(found) > 1 else "", good)

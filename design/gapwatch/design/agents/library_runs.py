@@ -57,7 +57,8 @@ def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...], l
     path = subject.program.path(subject.info)
     exits = tuple(sorted({*exits, *_told(subject, line)}))
     around = _around(subject, line)
-    can_raise = not any(_takes_all(s) for s in around)
+    handed_on = _handed_on(around)
+    can_raise = bool(handed_on) or not any(_takes_all(s) for s in around)
     return AgentLoop(
         path,
         line,
@@ -69,7 +70,7 @@ def _run(subject: Subject, line: int, limit: str, exits: tuple[LoopExit, ...], l
         exits,
         can_raise=can_raise,
         limit=limit,
-        is_told_by=(*limits.errors, *limits.texts, *_handed_on(around)),
+        is_told_by=(*limits.errors, *limits.texts, *handed_on),
         returns_at_limit=bool(limits.returns),
         says_limit=bool(limits.texts),
     )
@@ -170,8 +171,8 @@ def _told(subject: Subject, line: int) -> Iterator[LoopExit]:
 
 def _takes_all(s: Stmt) -> bool:
     """Return whether the handlers of a `try` let no exception through."""
-    is_broad = [not caught_names(h) or bool(_BROAD.intersection(caught_names(h))) for h in handlers_of(s)]
-    return any(is_broad) and not any(_raises(h) for h in handlers_of(s))
+    broad = [h for h in handlers_of(s) if not caught_names(h) or _BROAD.intersection(caught_names(h))]
+    return any(not _raises(h) for h in broad)
 
 
 def _raises(handler: Stmt) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from gapwatch.design.agents.turns import is_asked
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import (
-    calls_in,
     constants_in,
     names_in,
     tags_in,
@@ -30,6 +29,7 @@ from gapwatch.design.source.ir import (
     line_of,
     positional_of,
     target_of,
+    targets_of,
     test_of,
     value_of,
 )
@@ -63,7 +63,7 @@ def find_limit_loops(
             for i, s in enumerate(block):
                 if s[0] not in ("for", "while") or (path, line_of(s)) in known or not (limit := _limit_of(s)):
                     continue
-                if _asks(subject, s, distances) and _is_left(body_of(s)) and _gives_up(block[i + 1 :]):
+                if _is_left(body_of(s), _answers(subject, s, distances)) and _gives_up(block[i + 1 :]):
                     evidence = f"asks a model until its answer will do, within {limit}"
                     yield subject.hit("has_retry_loop", line_of(s), end_of(s), "limit", evidence, 0.8)
 
@@ -97,15 +97,27 @@ def _subscripts(s: Stmt) -> Iterator[tuple[object, ...]]:
     yield from (e[2] for e in walk(value) if e[0] == "s") if value is not None else ()
 
 
-def _asks(subject: Subject, s: Stmt, distances: dict[str, int]) -> bool:
-    calls = list(calls_in(body_of(s)))
-    return any(is_asked(subject, c) or any(distances.get(e.dst, 99) < _NEAR for e in subject.inside(c)) for c in calls)
+def _answers(subject: Subject, s: Stmt, distances: dict[str, int]) -> set[str]:
+    """Return the names of what a model says in a turn of a loop, and of what is made of that."""
+    names: set[str] = set()
+    for x in statements(body_of(s)):
+        value = value_of(x) if x[0] == "assign" else None
+        if value is None:
+            continue
+        asking = any(
+            is_asked(subject, c) or any(distances.get(e.dst, 99) < _NEAR for e in subject.inside(c))
+            for c in walk(value)
+            if is_call(c)
+        )
+        if asking or names & names_in(value):
+            names |= {name for t in targets_of(x) for name in target_names(t)}
+    return names
 
 
-def _is_left(body: Body) -> bool:
-    """Return whether a loop is left before its limit where a condition holds."""
-    tests = [block for x in statements(body) if x[0] == "if" for _, block in branches_of(x)]
-    return any(tags_in(block, "return", "break") for block in tests)
+def _is_left(body: Body, answers: set[str]) -> bool:
+    """Return whether a loop is left before its limit where a condition on an answer holds."""
+    tests = [branch for x in statements(body) if x[0] == "if" for branch in branches_of(x)]
+    return any(answers & names_in(test) and tags_in(block, "return", "break") for test, block in tests)
 
 
 def _gives_up(after: Body) -> bool:

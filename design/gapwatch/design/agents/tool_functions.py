@@ -1,4 +1,7 @@
-"""Finds the functions that a model calls as tools, and the lines at which they give the model an error."""
+"""Finds the functions that a model calls as tools, and the lines at which they give the model an error.
+
+A call of a tool fails where an exception leaves the function, and where a line of it tells the model of an error.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,23 @@ from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of, u
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (
     Expr,
+    callee_of,
     handler_body,
     handlers_of,
     is_call,
+    is_member,
     line_of,
     members_in,
+    owner_of,
     pairs_in,
+    positional_of,
     targets_of,
     value_of,
 )
 from gapwatch.design.source.program import ClassInfo, Program, last_name, statements
 
 #: Decorators that make a tool of a function: `@tool`, `@mcp.tool()`, `@function_tool`, `@register_tool`.
-_MAKES_TOOL = re.compile(r"(^|_)tool(_plain)?$|^(kernel|ai)_function$")
+_MAKES_TOOL = re.compile(r"(^|_)tool(_plain|_function)?$|^(kernel|ai|sk)_function$|^register_for_(llm|execution)$")
 #: Classes of tools, and their methods that a model calls.
 _OF_TOOLS = re.compile(r"(Tool|SearchResults|SearchRun|QueryRun)$")
 _IS_RUN = re.compile(r"^_*a?(run|execute|call|invoke|forward)(_impl|_async|_tool)?_*$")
@@ -35,19 +42,23 @@ _TOOLS = re.compile(
     re.I,
 )
 _TAKES_TOOLS = re.compile(
-    r"^(bind_tools|from_function|from_defaults|add_tools?|register_tools?|create_\w*agent|FunctionTool|ToolNode|Tool|StructuredTool|\w*Agent)$"
+    r"^(bind_tools|from_function|from_defaults|add_tools?|register_tools?|create_\w*agent|ToolNode|\w*Agent"
+    r"|\w*Tool(Spec|Definition)?)$"
 )
+#: Calls that make a tool of the function which is their argument: `StructuredTool.from_function(look)`.
+_MAKES_ONE = re.compile(r"^(from_function|from_defaults|add_tool|register_tool|tool|function_tool|\w*Tool)$")
 _PATTERN = "tells_model_error"
 #: Lines between a text and where it is given back.
 _NEAR = 5
 _MAY_SAY = re.compile(NO_SUCH_TOOL.pattern.encode(), re.I | re.S)
-_AS_TOOL = frozenset({"func", "fn", "function", "coroutine", "async_fn"})
+_AS_TOOL = ("func", "fn", "function", "coroutine", "async_fn", "execute", "handler")
 
 
 def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[PatternHit]) -> set[PatternHit]:
-    """Return what a model is told by the functions that it calls as tools: error texts, and texts for an exception.
+    """Return the tools of a model, and the lines that tell it of an error: error texts, and texts for an exception.
 
-    A tool that runs code or commands is left to the metric of what the model wrote.
+    A tool is a hit of kind `tool` at its first line, a line a `tool error`. A tool that runs code or commands is left
+    to the metric of what the model wrote.
 
     Args:
         program: All files in intermediate form.
@@ -55,15 +66,20 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
         hits: Hits of the program.
     """
     given: dict[str, list[PatternHit]] = defaultdict(list)
-    running, told = set[str](), set[tuple[str, int]]()
+    running, coding, told = set[str](), set[str](), set[tuple[str, int]]()
     for hit in hits:
         if hit.pattern == "returns_failure" and hit.kind in ("error text", "fixed text"):
             given[hit.symbol].append(hit)
-        elif hit.pattern == "runs_code" and hit.kind == "code":
+        elif hit.pattern == "runs_code" and hit.kind in ("code", "command"):
             running.add(hit.symbol)
+            coding |= {hit.symbol} if hit.kind == "code" else set()
         elif hit.pattern == _PATTERN:
             told.add((hit.path, hit.line))
-    subjects = [Subject(program, sites, i) for i in program.functions if i.ir.body and not i.is_overload]
+    subjects = [
+        Subject(program, sites, i)
+        for i in program.functions
+        if i.ir.body and not i.is_overload and (file := program.files[i.module]) is not None and not file.tags
+    ]
     counted = told | {(h.path, h.line) for hits_of_one in given.values() for h in hits_of_one}
     # A text that is bound just before it is given back is one error.
     unknown = {
@@ -71,21 +87,28 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
         for h in _unknown_tools(program, subjects)
         if counted.isdisjoint((h.path, line) for line in range(h.line, h.line + _NEAR))
     }
-    if not given:
-        return unknown
     told |= {(h.path, h.line) for h in unknown}
     handled = {s.symbol: _handled(s) for s in subjects if s.symbol in given}
+    plain = {s.symbol for s in subjects if len(s.returned) == 1}
+    tools, near = tool_functions(subjects, given)
     failing = [
         hit
-        for symbol in tool_functions(subjects, given) - running
+        for symbol in (tools | near) - running
         for hit in given.get(symbol, ())
-        if hit.kind == "error text" or hit.line in handled.get(symbol, ())
+        # What a function gives back whatever happens is no error.
+        if hit.line in handled[symbol] or (hit.kind == "error text" and symbol not in plain)
     ]
-    return unknown | {
+    made = {
+        s.hit(_PATTERN, s.ir.line, s.ir.line, "tool", f"tool: {s.ir.name}", 0.9)
+        for s in subjects
+        if s.symbol in tools - coding and not s.info.is_abstract
+    }
+    lines = {
         replace(h, pattern=_PATTERN, kind="tool error", evidence=f"told: {h.evidence}"[:160])
         for h in failing
         if (h.path, h.line) not in told
     }
+    return unknown | made | lines
 
 
 def _unknown_tools(program: Program, subjects: list[Subject]) -> Iterator[PatternHit]:
@@ -104,7 +127,7 @@ def _handled(subject: Subject) -> set[int]:
     return {line_of(x) for h in handlers for x in statements(handler_body(h))}
 
 
-def tool_functions(subjects: list[Subject], wanted: Collection[str]) -> set[str]:
+def tool_functions(subjects: list[Subject], wanted: Collection[str]) -> tuple[set[str], set[str]]:
     """Return the functions that a model calls as tools, and those near them whose result such a one gives back.
 
     Args:
@@ -112,23 +135,22 @@ def tool_functions(subjects: list[Subject], wanted: Collection[str]) -> set[str]
         wanted: Symbols of the functions near them to look for.
     """
     if not subjects:
-        return set()
+        return set(), set()
     program = subjects[0].program
     top = _top_functions(subjects)
-    handed = _handed(subjects, top)
-    found: set[str] = set()
+    found, near = _handed(subjects, top), set[str]()
     for subject in subjects:
         info = subject.info
         is_made = any(_MAKES_TOOL.search(last_name(d)) for d in info.ir.decorators)
         is_of_class = (
             info.owner >= 0 and _IS_RUN.search(info.ir.name) and _is_tool(program, program.classes[info.owner])
         )
-        if is_made or is_of_class or info.symbol in handed:
+        if is_made or is_of_class or info.symbol in found:
             found.add(info.symbol)
-            found |= {s for s in _handed_on(subject) if s in wanted}
+            near |= {s for s in _handed_on(subject) if s in wanted}
             around = {f"{f.symbol}." for d in info.ir.decorators for f in _named(last_name(d), subject, top)}
-            found |= {s for s in wanted if any(s.startswith(start) for start in around)}
-    return found
+            near |= {s for s in wanted if any(s.startswith(start) for start in around)}
+    return found, near - found
 
 
 def _is_tool(program: Program, cls: ClassInfo) -> bool:
@@ -181,25 +203,42 @@ def _named(name: str, subject: Subject, top: dict[str, list[Subject]]) -> list[S
 
 def _handed(subjects: list[Subject], top: dict[str, list[Subject]]) -> set[str]:
     """Return the functions that are handed to a model as tools: in a list, a table, or an argument."""
-    return {f.symbol for subject in subjects for name in _names_handed(subject) for f in _named(name, subject, top)}
+    methods = {(s.info.owner, s.ir.name): s.symbol for s in subjects if s.info.owner >= 0}
+    classes: dict[str, list[int]] = defaultdict(list)
+    for number in {s.info.owner for s in subjects if s.info.owner >= 0 and _IS_RUN.search(s.ir.name)}:
+        classes[subjects[0].program.classes[number].ir.name].append(number)
+    out: set[str] = set()
+    for subject in subjects:
+        for e in _values_handed(subject):
+            if e[0] == "n":
+                out |= {f.symbol for f in _named(e[1], subject, top)}
+            elif e[0] == "a" and text_of(e[1]) == "self" and (found := methods.get((subject.info.owner, e[2]))):
+                out.add(found)
+            elif is_call(e) and len(of_name := classes.get(last_name(e), ())) == 1:
+                out |= {
+                    symbol for (owner, name), symbol in methods.items() if owner == of_name[0] and _IS_RUN.search(name)
+                }
+    return out
 
 
-def _names_handed(subject: Subject) -> Iterator[str]:
+def _values_handed(subject: Subject) -> Iterator[Expr]:
     for s in subject.statements:
         value = value_of(s) if s[0] == "assign" else None
         if value is not None and value[0] in "dlt" and any(_TOOLS.search(text_of(t)) for t in targets_of(s)):
-            yield from _plain_names(value)
+            yield from _members(value)
     for call in subject.calls:
-        if not _TAKES_TOOLS.search(last_name(call)):
+        name = last_name(call)
+        if _MAKES_ONE.search(name):
+            yield from positional_of(call)
+        if name == "append" and _TOOLS.search(text_of(owner_of(callee_of(call))) if is_member(callee_of(call)) else ""):
+            yield from positional_of(call)
+        if not _TAKES_TOOLS.search(name):
             continue
-        for name in _AS_TOOL:
-            if (given := keyword(call, name)) is not None and given[0] == "n":
-                yield given[1]
+        yield from (given for key in _AS_TOOL if (given := keyword(call, key)) is not None)
         for given in (keyword(call, "tools"), *arguments_of(call)):
             if given is not None and given[0] in "dlt":
-                yield from _plain_names(given)
+                yield from _members(given)
 
 
-def _plain_names(value: Expr) -> Iterator[str]:
-    members = [v for _, v in pairs_in(value)] if value[0] == "d" else list(members_in(value))
-    yield from (e[1] for e in members if e[0] == "n")
+def _members(value: Expr) -> Iterator[Expr]:
+    yield from [v for _, v in pairs_in(value)] if value[0] == "d" else list(members_in(value))

@@ -176,14 +176,15 @@ def _relevant(groups: list[list[Unit]], material: Material) -> list[list[Unit]]:
             continue
         distance = min(u.distance for u in group)
         works = any(u.job not in ("", "flow", "parse") or u.is_asking for u in group)
+        is_tool = any(u.is_tool for u in group)
         is_first = _is_near(group) or _is_way_in(group, symbols)
         mine = {s for u in group for s in u.symbols}
         outside = {c for s in mine for c in callers[s]} - mine
         is_called = not outside.isdisjoint(inside)
         is_behind = bool(downstream & mine)
         has_hits = any(u.hits for u in group)
-        if is_first or is_behind or (works and (has_hits or not first) and (outside or not first)):
-            rank = 0 if distance <= 1 else 1 if is_first else 2 if works else 3
+        if is_first or is_behind or is_tool or (works and (has_hits or not first) and (outside or not first)):
+            rank = 0 if distance <= 1 else 1 if is_first else 2 if works or is_tool else 3
             ranked.append(((rank, not is_called, -sum(u.weight for u in group), group[0].key), group))
     ranked.sort(key=lambda one: one[0])
     chosen = _fitted([group for _, group in ranked])

@@ -171,6 +171,8 @@ class CodeGroups:
                         same["way in"].append(unit)
                 elif not unit.is_asking and unit.job in _SHARED_JOBS and not unit.agent and not self._is_tool(unit):
                     same[f"{unit.job} {unit.is_class}"].append(unit)
+                elif unit.is_tool and not (unit.is_class or unit.job or unit.agent):
+                    same["tool"].append(unit)
                 elif not unit.is_class and unit.is_asking and not unit.agent:
                     same[f"variant {_VARIANT.sub('', unit.name)}"].append(unit)
             for keys in same.values():

@@ -82,6 +82,11 @@ class Unit:
         return self.has_client or any(h.pattern == "calls_llm" and h.kind in ("direct", "wrapped:1") for h in self.hits)
 
     @property
+    def is_tool(self) -> bool:
+        """True if a model calls it, or a function of it, as a tool."""
+        return any(h.pattern == "tells_model_error" and h.kind == "tool" for h in self.hits)
+
+    @property
     def job(self) -> str:
         """First job that it has, in the order of `JOBS`; then parse or flow; else an empty text."""
         for job, _ in JOBS:

@@ -168,10 +168,10 @@ class _File:
                 why = "a page has no decorator" if name == "<module>" else f"no function {name}"
                 self.made.left_out.append((f"{self.path}:{span.function.line}", why))
                 continue
-            unseen = [why for name, why in UNSEEN.items() if name in span.start]
+            unseen = [why for name, why in UNSEEN.items() if name in span.start and not span.above]
             self.made.left_out += [(f"{self.path}:{function.lineno}", why) for why in unseen]
             indent = " " * function.col_offset
-            out.append(Insertion(self.path, function.lineno, f"{indent}{_decorator(span)}", span.span))
+            out.append(Insertion(self.path, span.above or function.lineno, f"{indent}{_decorator(span)}", span.span))
             for marked in (span.function, *span.inner):
                 out += self._marks(marked)
         return sorted(set(out))
@@ -238,6 +238,7 @@ def _decorator(span: PlannedSpan) -> str:
     else:
         words += [f"component={_literal(span.component)}", f"kind={_literal(span.kind)}"]
     words += [f"{n}={_literal(v)}" for n, v in sorted(span.start.items()) if n not in UNSEEN]
+    words += ["is_around_attempts=1"] if span.above else []
     return f"@{HELPER}.recorded({', '.join(words)})"
 
 

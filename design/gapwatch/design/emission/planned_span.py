@@ -56,6 +56,7 @@ class PlannedSpan:
         start: Values of fields before any line is reached.
         is_async: Whether it is an `async def`.
         is_generator: Whether it yields.
+        above: Line of the decorator that tries the function again, which the span is to be around; 0 for none.
         is_there: Whether a decorator makes its span already, so that only fields are missing.
         reads_reply: Whether model, tokens and finish reason are read from a model's reply.
         fields: Fields that metrics need and the plan gives.
@@ -72,6 +73,7 @@ class PlannedSpan:
     start: dict[str, str | int | None] = field(default_factory=dict)
     is_async: bool = False
     is_generator: bool = False
+    above: int = 0
     is_there: bool = False
     reads_reply: bool = False
     fields: list[str] = field(default_factory=list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,10 @@ TOKENS = {
         ),
     ),
 }
+#: Names of exceptions by which a graph waits, an agent says that it is done, or another one takes over.
+_GOES_ON = re.compile(
+    r"Bubble|Interrupt|Submitted|Finish|Complete|Terminat|Stop|Hand_?[Oo]ff|Deferred|Approval|Control"
+)
 MOST = 20_000  # characters of an input or an output
 SAID = "span_recording.said"
 
@@ -240,6 +245,16 @@ def request_outcome(result: Any, error: BaseException | None, has_begun: bool, r
     if not isinstance(status, int) or status < 400:
         return "answered"
     return "failed" if status >= 500 else "refused"
+
+
+def is_failed(error: BaseException | None) -> bool:
+    """Return whether an exception says that the function it left failed, and not that a run waits, ends or goes on.
+
+    Args:
+        error: What left it; None where it returned.
+    """
+    names = [c.__name__ for c in type(error).__mro__]
+    return isinstance(error, Exception) and not any(_GOES_ON.search(name) for name in names)
 
 
 def count_found(value: Any) -> int | None:

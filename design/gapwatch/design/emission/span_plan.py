@@ -205,9 +205,11 @@ class _Planner:
             self._mark(hit.symbol, line_of(body_of(s)[0]), "add", "attempts")
             self.made.start["attempts"] = 0
         if "attempts" not in self.made.start:
-            if not self._hits("has_retry_loop"):
+            if not self._hits("has_retry_loop", "decorator", "client", "recursion"):
                 return "no attempt can be seen"
-            self.made.start["unseen_attempts"] = "of_library"
+            around = [h.line for h in self._hits("has_retry_loop", "decorator") if h.symbol == self.point.symbol]
+            self.made.start["unseen_attempts"] = "of_decorator" if around else "of_library"
+            self.made.above = min(around, default=0) if not self.made.is_generator else 0
         return ""
 
     def _retry_outcome(self) -> str:
@@ -337,6 +339,10 @@ class _Planner:
         return "" if "agent_steps" in self.made.start else "no step begins in this function"
 
     def _tool_errors(self) -> str:
+        if any(h.symbol == self.point.symbol for h in self._hits("tells_model_error", "tool")):
+            self.made.start |= {"tool_errors": 0, "is_tool": 1}
+            self._told("tool error", "tool_errors")
+            return ""
         return self._told("tool error", "tool_errors")
 
     def _format_errors(self) -> str:

@@ -15,6 +15,7 @@ from gapwatch.design.emission.recorded_replies import (
     TOKENS,
     count_found,
     held,
+    is_failed,
     reply_notes,
     request_outcome,
     said_text,
@@ -296,6 +297,8 @@ class _Open:
         for later in notes.pop(_HELD, ()):
             take(notes, whole_reply(later))
         self._end_agent(result, error)
+        if notes.pop("is_tool", 0) and is_failed(error):
+            notes["tool_errors"] = notes["tool_errors"] or 1
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":
@@ -305,9 +308,11 @@ class _Open:
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
-            if error is not None:
+            if error is not None and notes.get("retry_outcome") != "exhausted":
                 notes["retry_outcome"] = None if is_left else "exhausted"
             notes.setdefault("retry_outcome", "first_try" if attempts < 2 else "recovered")
+        if notes.pop("is_around_attempts", 0):
+            notes["retry_outcome"] = None if is_left else "succeeded" if error is None else "exhausted"
         if "retrieved_count" in notes:
             notes["retrieved_count"] = count_found(result) if error is None else None
         if "rows_written" in notes:

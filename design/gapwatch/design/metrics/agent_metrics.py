@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from gapwatch.design.agents.agent_loop import ERROR, AgentLoop
+from gapwatch.design.agents.agent_loop import AgentLoop
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.patterns.hit import PatternHit
@@ -28,23 +28,22 @@ def agent_metrics(component: ComponentDraft, hits: list[PatternHit], make: Metri
     """
     agents = [h for h in hits if h.pattern == "runs_agent"]
     ends: dict[tuple[str, ...], tuple[list[AgentLoop], list[PatternHit]]] = {}
-    steps: tuple[list[AgentLoop], list[PatternHit]] = [], []
+    steps: list[PatternHit] = []
     for loop in component.loops:
         begins = [h for h in agents if (h.symbol, h.line, h.kind) == (loop.symbol, loop.line, loop.kind)]
         leaves = [h for h in agents if h.kind == "exit" and _is_exit(h, loop)] if loop.kind == "graph" else begins
-        if leaves and loop.bad and not _is_told_already(loop, component) and not _ends_by_calls_alone(loop):
+        if leaves and loop.bad and not _is_told_already(loop, component):
             same = ends.setdefault(("graph" if loop.kind == "graph" else "", *loop.bad), ([], []))
             same[0].append(loop)
             same[1].extend(leaves)
         if begins and loop.kind != "library":
-            steps[0].append(loop)
-            steps[1].extend(begins)
+            steps += begins
     for position, (loops, leaves) in enumerate(ends.values()):
         yield _exits(loops, f"_{position + 1}" if position else "", leaves, make)
-    if steps[0]:
-        yield _steps(*steps, make)
-    for kind, family, what in _TOLD:
-        told = [h for h in hits if h.pattern == "tells_model_error" and h.kind == kind]
+    if steps:
+        yield _steps(steps, make)
+    for kinds, family, what in _TOLD:
+        told = [h for h in hits if h.pattern == "tells_model_error" and h.kind in kinds]
         if told:
             yield make(
                 family,
@@ -60,8 +59,8 @@ def agent_metrics(component: ComponentDraft, hits: list[PatternHit], make: Metri
 
 
 _TOLD = (
-    ("tool error", "tool_errors", "number of calls of tools that the model is told have failed or were refused"),
-    ("format error", "format_errors", "number of answers of the model without the form that the agent needs"),
+    (("tool error", "tool"), "tool_errors", "calls of tools that fail: an exception leaves them, or the model is told"),
+    (("format error",), "format_errors", "number of answers of the model without the form that the agent needs"),
 )
 
 
@@ -73,14 +72,8 @@ def _is_told_already(loop: AgentLoop, component: ComponentDraft) -> bool:
     """Return whether each bad end is a line that the metrics of failures and of routes count already."""
     lines = {(h.path, h.line) for h in component.hits if h.pattern == "returns_failure"}
     lines |= {(r.path, arm.line) for r in component.routes for arm in r.answers[1:]}
-    bad = [e for e in loop.exits if not e.is_good]
-    is_seen = not loop.can_raise or loop.kind == "library"  # The status of the span tells of exceptions.
-    return bool(bad) and is_seen and not loop.returns_at_limit and all((e.path, e.line) in lines for e in bad)
-
-
-def _ends_by_calls_alone(loop: AgentLoop) -> bool:
-    """Return whether the only bad end of a loop is an error of what it calls, which the calls' own metrics count."""
-    return loop.kind == "loop" and loop.bad == (ERROR,) and all(e.is_good for e in loop.exits)
+    bad = [e for e in loop.exits if e.how in loop.bad]
+    return bool(bad) and not loop.returns_at_limit and all((e.path, e.line) in lines for e in bad)
 
 
 def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
@@ -93,7 +86,7 @@ def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: Me
         f"agent_exits{number}",
         hits,
         claim,
-        purpose=f"runs end with {good}, not with {', '.join(bad)}",
+        purpose=f"runs end with {good} before their limit, not with {', '.join(bad)}",
         concern="reliability",
         fields=["attributes.agent_exit"],
         better="lower",
@@ -102,7 +95,7 @@ def _exits(loops: list[AgentLoop], number: str, hits: list[PatternHit], make: Me
         valid_when="the end is set where the loop is left",
     )
     for loop in loops:
-        because = "; ".join(f"{e.how}: {e.why} (line {e.line})" for e in loop.exits if not e.is_good)
+        because = "; ".join(f"{e.how}: {e.why} (line {e.line})" for e in loop.exits if e.how in loop.bad)
         if loop.returns_at_limit:
             texts = [text for text in loop.is_told_by if " " in text]
             because = f"limit: an answer in its place at {loop.limit}{_told_in(texts)}"
@@ -117,18 +110,17 @@ def _told_in(texts: list[str]) -> str:
     return f", which holds {' or '.join(map(repr, texts))}" if texts else ""
 
 
-def _steps(loops: list[AgentLoop], hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
-    limits = ", ".join(dict.fromkeys(loop.limit for loop in loops if loop.limit))
+def _steps(hits: list[PatternHit], make: MetricMaker) -> MetricDesign:
     return make(
         "agent_steps",
         hits,
-        {"form": "measure", "field": "attributes.agent_steps", "unit": "steps"},
-        purpose="number of times that the agent asks its model" + (f"; bounded by {limits}" if limits else ""),
+        {"form": "measure", "field": "attributes.agent_steps", "unit": "rounds"},
+        purpose="number of rounds of an agent, in each of which a model is asked, of a run",
         concern="drift",
         per_trace="sum",
         of="mean",
         fields=["attributes.agent_steps"],
         better="unknown",
         direction_verdict="unverified",
-        action="compare by model and release; more steps cost money and end by the limit more often",
+        action="compare by model and release; more rounds cost money and time",
     )

@@ -376,7 +376,7 @@ class Catalog:
                 purpose="calls succeed, and loops get what they ask for, before the tries are used up",
                 concern="reliability",
                 fields=["attributes.retry_outcome"],
-                severity="page",
+                severity="ticket",
                 action="the dependency is down or the request can never succeed",
             )
 
@@ -410,7 +410,7 @@ class Catalog:
         flow = {(loop.path, line) for loop in self.component.loops for line in loop.flow}
         swallowing = [h for h in swallowing if (h.path, h.line) not in flow]
         # The same holds of a handler that ends a run, tells the model, or answers a request.
-        ends = {(e.path, e.line) for loop in self.component.loops for e in loop.exits}
+        ends = {(e.path, e.line) for one in self.component.loops for e in one.exits if e.is_good or e.how in one.bad}
         told = (*self._hits("tells_model_error", "tool error"), *self._hits("fails_request", "answer"))
         ends |= {(h.path, h.line) for h in told}
         swallowing = [h for h in swallowing if not any(path == h.path and self._handles(h, at) for path, at in ends)]
@@ -521,13 +521,31 @@ class Catalog:
                 out.append(hit)
         return out
 
+    def _written_by_model(self) -> set[str]:
+        """Return the functions that run code, and those that run commands for a tool: a program has commands, too."""
+        hits, material = self._hits("runs_code"), self.material
+        commands = {h.symbol for h in hits if h.kind == "command"} - {h.symbol for h in hits if h.kind == "code"}
+        return {
+            h.symbol
+            for h in hits
+            if h.symbol not in commands
+            or any(
+                t.pattern == "tells_model_error" and t.kind == "tool"
+                for symbol in {h.symbol, *(edge.src for edge in material.sites.callers[h.symbol])}
+                for t in material.hits_of(symbol)
+            )
+        }
+
     def _failure_answers(self) -> Iterator[MetricDesign]:
-        running = {h.symbol for h in self._hits("runs_code")}
+        running, written = {h.symbol for h in self._hits("runs_code")}, self._written_by_model()
         failed = self._failed()
         for family, hits, purpose, action in (
             (
                 "code_failures",
-                [*(h for h in failed if h.symbol in running and h.outcome == "failed"), *self._raised_by_code()],
+                [
+                    *(h for h in failed if h.symbol in written and h.outcome == "failed"),
+                    *(h for h in self._raised_by_code() if h.symbol in written),
+                ],
                 "code and commands that the model wrote run, and end in time and without an error",
                 "read the failing code with its error; a new model or prompt often changes it first",
             ),

@@ -221,7 +221,6 @@ _FIXES = {
     "says_text_alone": "ask the provider's account for what its calls cost",
     "only_failures": "count it where the function gives the words back",
     "nested_calls": "count the tokens where the model is called",
-    "tried_around": "count the tries where they are made",
     "unchecked_status": "check the status of the reply, or count the replies without what is asked for",
     "goes_on": "leave it out: the request is answered",
     "borrowed_limit": "take the limit from the function that keeps it, or leave it out",

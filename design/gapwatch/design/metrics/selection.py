@@ -59,7 +59,7 @@ ADDED = "f-add-"
 _WORTH: tuple[tuple[str, float], ...] = (
     ("agent_exits", 6),
     ("failed_requests", 6.5),
-    ("tool_errors", 5),
+    ("tool_errors", 6),
     ("format_errors", 5),
     ("agent_steps", 4.5),
     ("context_cuts", 4.5),
@@ -92,7 +92,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("cache_hit_rate", -1),
     ("first_chunk_seconds", 3.5),
     ("service_latency", 0),
-    ("retry_count", 1.5),
+    ("retry_count", -5),
     ("retrieval_latency", 0.5),
     ("tokens_per_call", 1.5),
     ("rows_written", -2),

@@ -26,6 +26,7 @@ _OF_ALL = {
     "failed_requests": "endpoints",
     "tool_errors": "agents",
     "agent_exits": "agents",
+    "agent_steps": "agents",
     "context_cuts": "prompts",
     "code_failures": "code_runs",
     "results_found": "searches",
@@ -40,7 +41,9 @@ _PURPOSES = {
     "model_latency": "duration of the model calls",
     "tokens_per_call": "number of tokens of prompts and answers of a run, summed over its trace",
     "model_cost": "cost of the model calls of a run, summed over its trace",
-    "agent_exits": "runs of agents end as they should, not by a limit or an error",
+    "tool_errors": "calls of tools that fail: an exception leaves them, or the model is told",
+    "agent_steps": "number of rounds of agents, in each of which a model is asked, of a run",
+    "agent_exits": "runs of agents end before their limit",
 }
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})

@@ -47,7 +47,7 @@ OF_EXCHANGE = ("attributes.model_prompt", "attributes.model_reply")
 VALUES: dict[str, str] = {
     "attributes.swallowed_errors": "number of exceptions that the handler swallowed, 0 included",
     "attributes.retry_count": "number of attempts after the first, 0 included",
-    "attributes.retry_outcome": "first_try, recovered or exhausted",
+    "attributes.retry_outcome": "first_try, recovered (succeeded where nobody knows which of both) or exhausted",
     "attributes.fallback_depth": "0 for the first tier, 1 for the next, ...",
     "attributes.parsed_text": "text that the parser gets",
     "attributes.cache": "hit or miss",
@@ -59,8 +59,8 @@ VALUES: dict[str, str] = {
     "attributes.answer_outcome": "answered, nothing where a search found none, or failed where it stands for a failure",
     "attributes.request_outcome": "answered, refused for a fault of the request, or failed, whatever its status says",
     "attributes.agent_exit": "how the run ended, in the words of the claim; none while it goes on",
-    "attributes.agent_steps": "number of times that the model was asked",
-    "attributes.tool_errors": "number of calls that the model was told have failed, 0 included",
+    "attributes.agent_steps": "number of rounds, in each of which the model is asked",
+    "attributes.tool_errors": "calls of tools that failed, 0 included: an exception left one, or the model was told",
     "attributes.format_errors": "number of answers without the right form, 0 included",
     "attributes.context_outcome": "whole, or cut where something was left out because it did not fit",
     "attributes.retrieved_count": "number of passages returned",
@@ -240,7 +240,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph, distances: dict[str, in
         for hit in component.hits:
             if hit.pattern == pattern:
                 # Swallowed errors are visible nowhere else, so their handlers come first; wrapped calls come last.
-                rank = (hit.kind in ("translates", "reraises", "wrapped"), hit.path, hit.line)
+                rank = (hit.kind in ("translates", "reraises", "wrapped", "tool"), hit.path, hit.line)
                 ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
         if pattern == "fails_request":
             # Nothing in the program calls them; those nearest to a model give the answers that matter.

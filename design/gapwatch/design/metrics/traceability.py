@@ -136,8 +136,8 @@ def set_alerts(
 MAX_PAGES_OF_COMPONENT = 2
 #: Most metrics of a portfolio that page; one fault shows in several metrics at once.
 MAX_PAGES = 3
-#: Families that may page, the most urgent first: no answer, no attempt left, nothing found, a request that fails.
-_URGENT = ("answer_present", "failed_requests", "retries_exhausted", "passages_found")
+#: Families that may page, the most urgent first: no answer, a request that fails, nothing found.
+_URGENT = ("answer_present", "failed_requests", "passages_found")
 #: Families that do where the function itself asks a model.
 _URGENT_OF_MODELS = ("error_rate", "service_errors")
 

@@ -40,6 +40,8 @@ _CANNOT = re.compile(r"ImportError|ModuleNotFound|FileNotFound|Connection|Permis
 _CODE = re.compile(
     r"(^|_)(code|script|commands?|cmd|snippet|program_text|bash|shell_input)(_(str|string|text|block|exec))?$", re.I
 )
+#: Names of commands, which a program writes more often itself than its model does.
+_COMMAND = re.compile(r"commands?|cmd", re.I)
 #: Names of queries that a model may have written.
 _QUERY = re.compile(r"(^|_)(sql|query|statement)(_(str|string|text|query))?$", re.I)
 #: Functions that hold code or a query against what it may do.
@@ -97,10 +99,12 @@ def find_code_runs(subject: Subject) -> Iterator[PatternHit]:
         names = {n for e in given for n in names_in(e)} - own
         # `args["code"]`
         names |= {str(one[2][1]) for e in given for one in walk(e) if one[0] == "s" and one[2][0] == "k"}
-        if _is_run(call, given) and any(_CODE.search(n.rpartition(".")[2]) for n in names):
+        said = [n for n in names if _CODE.search(n.rpartition(".")[2]) and not n.isupper()]
+        if _is_run(call, given) and said:
             evidence = f"runs {text_of(call)}"[:160]
             lines.append(call_line(call))
-            yield subject.hit("runs_code", call_line(call), call_line(call), "code", evidence, 0.8)
+            kind = "command" if all(_COMMAND.search(n.rpartition(".")[2]) for n in said) else "code"
+            yield subject.hit("runs_code", call_line(call), call_line(call), kind, evidence, 0.8)
     for s in subject.statements if lines else ():
         if s[0] == "try" and any(_holds(s, line) for line in lines):
             yield from _raised(subject, s)

@@ -134,16 +134,15 @@ def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
         is_retry = any(subject.sites.catalog.capability(dotted) == "retry" for dotted in names)
         if not is_retry and _ATTEMPT.search(name):
             is_retry = True
+        inside = [edge.dst for symbol in (owner, outer) for edge in subject.sites.inside_of(symbol, call)]
         if not is_retry and is_call(decorator) and any(k and "autoretry" in k for k, _ in keywords_of(decorator)):
             is_retry = True
         if not is_retry:
-            is_retry = any(
-                _is_retrying_decorator(subject, edge.dst)
-                for symbol in (owner, outer)
-                for edge in subject.sites.inside_of(symbol, call)
-            )
+            is_retry = any(_is_retrying_decorator(subject, dst) for dst in inside)
         if is_retry:
-            yield subject.hit("has_retry_loop", line, subject.ir.line, "decorator", f"@{text_of(decorator)}", 0.95)
+            # What the repository's own decorator wraps is one attempt; the loop in the decorator knows how they end.
+            kind = "attempt" if inside else "decorator"
+            yield subject.hit("has_retry_loop", line, subject.ir.line, kind, f"@{text_of(decorator)}", 0.95)
 
 
 def _is_retrying_decorator(subject: Subject, symbol: str) -> bool:

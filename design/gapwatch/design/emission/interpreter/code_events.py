@@ -170,8 +170,9 @@ class CodeEvents:
             return
         target = self._targets.get(id(code)) or self._find(code)
         if target is not None and target.what == "span" and not target.is_stream:
-            given = dict(zip(code.co_varnames[: code.co_argcount], values.get("args") or (), strict=False))
-            given |= values.get("kwargs") or values.get("kw") or {}
+            args = values.get("args") or values.get("fargs") or ()
+            given = dict(zip(code.co_varnames[: code.co_argcount], args, strict=False))
+            given |= values.get("kwargs") or values.get("kw") or values.get("fkwargs") or {}
             call = self._writer.begin(target.plan, {n: v for n, v in given.items() if n not in ("self", "cls")})
             call.wrapped = code
             self._calls[id(frame)] = call

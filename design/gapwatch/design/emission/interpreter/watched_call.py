@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
 from gapwatch.design.emission.interpreter.model_replies import member
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
-from gapwatch.design.emission.recorded_replies import request_outcome
+from gapwatch.design.emission.recorded_replies import is_failed, request_outcome
 
 #: The innermost watched call, in OpenTelemetry's context.
 CALL = contexts.create_key("gapwatch-call")
@@ -143,6 +143,8 @@ class WatchedCall(RunningCall):
         is_left = error is not None and not isinstance(error, Exception)
         notes.pop("model_held", None)
         self._settle_agent(result, error, is_stream)
+        if notes.pop("is_tool", 0) and is_failed(error):
+            notes["tool_errors"] = notes["tool_errors"] or 1
         if notes.get("request_outcome") == "answered":
             notes["request_outcome"] = request_outcome(result, error, self.pieces.first is not None, member)
         if notes.pop("loop_left", 0):
@@ -151,16 +153,18 @@ class WatchedCall(RunningCall):
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
-            if error is not None:
+            if error is not None and notes.get("retry_outcome") != "exhausted":
                 notes["retry_outcome"] = None if is_left else "exhausted"
             else:
                 notes.setdefault("retry_outcome", "first_try" if attempts <= 1 else "recovered")
-        if notes.pop("unseen_attempts", None) is not None:
+        if (of := notes.pop("unseen_attempts", None)) is not None:
             is_exhausted = isinstance(error, Exception) or (self.is_failing and bool(self.failed or self.repeats))
             # The last failed attempt is followed by none.
             notes["retry_count"] = max(0, self.failed - is_exhausted) + self.repeats
             repeated = "recovered" if self.failed or self.repeats else "first_try"
             notes["retry_outcome"] = None if is_left else "exhausted" if is_exhausted else repeated
+            if of == "of_decorator" and self.wrapped is None:
+                notes["retry_outcome"] = None  # One attempt does not know how they end.
         if notes.get("rows_written") == "of_cursor":
             notes["rows_written"] = None
         if "stream_outcome" in notes:

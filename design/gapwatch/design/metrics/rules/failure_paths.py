@@ -231,8 +231,10 @@ class FailurePaths:
         field = metric.claim.get("field")
         if field == "status":
             return self.leaving(subject.symbol)
-        if field == "attributes.agent_exit" and metric.claim.get("bad") == ["error"]:
-            return self.leaving(subject.symbol)
+        if field == "attributes.retry_outcome":
+            kinds = {h.kind for h in self.code.material.hits_of(subject.symbol) if h.pattern == "has_retry_loop"}
+            # What a library tries in vain leaves the function as an exception.
+            return self.leaving(subject.symbol) if kinds <= {"decorator", "client"} else frozenset()
         if field == "attributes.swallowed_errors":
             s = self._try_at(subject, place.line, is_inside=False)
             return frozenset(way | {_taken(subject, s)} for way in self.raised_in(subject, s)) if s else frozenset()
@@ -261,7 +263,7 @@ class FailurePaths:
             subject = self.code.subject(symbol) if symbol is not None else None
             if subject is None:
                 continue
-            if field in _OF_ERRORS or (field == "attributes.agent_exit" and "error" in metric.claim.get("bad", ())):
+            if field in _OF_ERRORS or (field == "attributes.tool_errors" and place.line == subject.ir.line):
                 yield "leaves", subject.symbol
             elif field in _OF_HANDLERS:
                 s = self._try_at(subject, place.line, is_inside=field != "attributes.swallowed_errors")

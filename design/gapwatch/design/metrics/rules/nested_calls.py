@@ -15,14 +15,13 @@ from gapwatch.design.source.ir import (
     call_line,
     handler_body,
     handlers_of,
-    is_call,
     is_name,
     line_of,
     name_of,
     targets_of,
     value_of,
 )
-from gapwatch.design.source.program import last_name, statements
+from gapwatch.design.source.program import statements
 
 #: Sums over the calls of a trace, in which the calls of a client and of whoever calls it must not both be.
 _SUMMED = frozenset({"usage.cost_usd", "usage.total_tokens"})
@@ -143,27 +142,6 @@ def _is_asked_as_its_base(subject: Subject, view: CodeView) -> bool:
     asked = [e.dotted for e in externals if subject.sites.catalog.capability(e.dotted) == "llm_chat"]
     is_model = any(base.partition(".")[0] in _WITH_BASES and _CLASS.match(base) for base in made.outside)
     return is_model and any((found := _CLASS.match(d)) and _ANY_MODEL.search(found.group()) for d in asked)
-
-
-def tried_around(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    """Return why a function does not know how its tries end: its decorator tries again."""
-    if metric.claim.get("field") not in ("attributes.retry_outcome", "attributes.retry_count"):
-        return None
-    if {h.kind for h in view.hits_at("has_retry_loop", symbol, place)} != {"decorator"}:
-        return None
-    subject = view.code.subject(symbol)
-    names = {last_name(d) for d in subject.ir.decorators if not is_call(d)} if subject is not None else set()
-    for edge in view.code.material.sites.callers.get(symbol, ()):
-        # One that many functions share cannot tell which of them it tried.
-        is_its_own = len({e.dst for e in view.code.material.sites.callees.get(edge.src, ())}) == 1
-        is_inside = bool(names.intersection(edge.src.split(".")[:-1]))
-        if (
-            is_inside
-            and is_its_own
-            and any(h.pattern == "has_retry_loop" for h in view.code.material.hits_of(edge.src))
-        ):
-            return f"{edge.src.rpartition('.')[2]} tries again around it and knows how the tries end"
-    return None
 
 
 def goes_on(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:

@@ -9,7 +9,7 @@ from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failure
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
-from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call, tried_around
+from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call
 from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_lenient, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.metrics.rules.stream_rules import asked_later, ends_in_order, sent_before
@@ -369,7 +369,6 @@ PLACE_RULES: dict[str, PlaceRule] = {
     "only_failures": only_failures,
     "beside_work": beside_work,
     "nested_calls": nested_model_call,
-    "tried_around": tried_around,
     "goes_on": goes_on,
     "unchecked_status": unchecked_status,
 }
