@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import inspect
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from types import AsyncGeneratorType, CodeType, FrameType, GeneratorType
@@ -88,6 +90,20 @@ class CodeEvents:
             _monitoring.register_callback(self.tool, event, callback)
         # The first call of a code object that is not listed turns its own event off. Exceptions have no local events.
         _monitoring.set_events(self.tool, events.PY_START | events.PY_UNWIND)
+
+    def tell_if_blind(self) -> None:
+        """Say on standard error that no listed function was entered, and what to do."""
+        planned, process = self._listed.planned, os.getpid()
+        if self._listed.found or not planned or os.environ.get("GAPWATCH_INSTRUMENT_PID") != str(process):
+            return
+        path, name = planned[0]
+        print(  # noqa: T201
+            "gapwatch instrument: no span was written. The program entered none of the"
+            f" {len(planned)} functions of its design, such as {name} of {path}. Send it a request that runs one."
+            " If one ran, the design is of other code: run gapwatch design on the folder that the program imports,"
+            " and name the folder of that design by --design.",
+            file=sys.stderr,
+        )
 
     # -- callbacks: each must leave the program as it is -----------------------------------------------------------
 
@@ -357,4 +373,7 @@ def watch(path: Path, has_content: bool) -> None:
         has_content: Whether inputs and outputs are written.
     """
     plan = json.loads(path.read_text(encoding="utf-8"))
-    CodeEvents(plan, SpanWriter(plan["pipeline"], has_content)).begin()
+    events = CodeEvents(plan, SpanWriter(plan["pipeline"], has_content))
+    events.begin()
+    if os.environ.get("GAPWATCH_INSTRUMENT_PID") == str(os.getpid()):
+        atexit.register(events.tell_if_blind)

@@ -55,11 +55,13 @@ class ListedFunctions:
 
     Attributes:
         names: Last parts of their names.
+        found: Number of listed functions with a span that were entered.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._shas: dict[str, str] = plan.get("files", {})
         self._changed: set[str] = set()
+        self.found = 0
         #: Last part of the name to (end of the path, qualified name, what, planned span, its function).
         self.names: dict[str, list[tuple[str, str, str, dict[str, Any], dict[str, Any]]]] = {}
         for span in plan.get("emit", ()):
@@ -71,6 +73,11 @@ class ListedFunctions:
         for path, name, what in _THREADS:
             self._list(path, name, what, {}, {})
 
+    @property
+    def planned(self) -> list[tuple[str, str]]:
+        """File and name of each function with a span."""
+        return sorted({(e, n) for some in self.names.values() for e, n, what, _, _ in some if what == "span"})
+
     def _list(self, path: str, name: str, what: str, span: dict[str, Any], function: dict[str, Any]) -> None:
         self.names.setdefault(name.rpartition(".")[2], []).append((path, name, what, span, function))
 
@@ -78,9 +85,11 @@ class ListedFunctions:
         """Return what is watched of a code object; None if it is not listed."""
         name = code.co_qualname.replace(".<locals>", "")
         path = code.co_filename.replace("\\", "/")
-        for end, listed, what, span, function in self.names.get(code.co_name, ()):
-            if listed != name or not (path == end or path.endswith("/" + end)):
-                continue
+        named = [one for one in self.names.get(code.co_name, ()) if one[1] == name]
+        for end, _, what, span, function in [one for one in named if is_below(path, one[0])] or self._copied(
+            named, path
+        ):
+            self.found += what == "span"
             found = WatchedCode(code, what, span, is_stream=bool(code.co_flags & _GENERATORS))
             if function.get("marks") and self._is_unchanged(end, path):
                 for mark in function["marks"]:
@@ -92,19 +101,48 @@ class ListedFunctions:
             return found
         return None
 
+    def _copied(self, named: list[Any], path: str) -> list[Any]:
+        """Return those of some functions whose module a file is a copy of, as `pip install` and images make them.
+
+        Of several modules of one name the one with the same content counts, else none.
+        """
+        planned = [one for one in named if one[3]]
+        module = imported_path(Path(path)) if planned else ""
+        fitting = [one for one in planned if is_below(one[0], module)]
+        same = [one for one in fitting if self._is_same(one[0], path)]
+        # A file beside no other of its package may be any: `app.py`.
+        return same or (fitting if "/" in module and len({one[0] for one in fitting}) == 1 else [])
+
+    def _is_same(self, listed: str, path: str) -> bool:
+        try:
+            return hashlib.sha256(Path(path).read_bytes()).hexdigest() == self._shas.get(listed)
+        except OSError:
+            return False
+
     def _is_unchanged(self, listed: str, path: str) -> bool:
         """Return whether a file is the one that was designed for; lines of another one mean nothing."""
-        sha = self._shas.get(listed)
-        if sha is None:
+        if listed not in self._shas:
             return True
-        try:
-            same = hashlib.sha256(Path(path).read_bytes()).hexdigest() == sha
-        except OSError:
-            same = False
+        same = self._is_same(listed, path)
         if not same and listed not in self._changed:
             self._changed.add(listed)
             _log.warning("%s has changed since the design: its spans have no marks; run gapwatch design again", listed)
         return same
+
+
+def is_below(path: str, end: str) -> bool:
+    """Return whether a path is another one, or ends with it."""
+    return path == end or (bool(end) and path.endswith("/" + end))
+
+
+def imported_path(file: Path) -> str:
+    """Return the path of a module from the folder that it is imported from: `shop/answers.py`."""
+    folder = file.parent
+    while (folder / "__init__.py").exists() and folder != folder.parent:
+        folder = folder.parent
+    # Packages without `__init__.py` begin where libraries are installed.
+    installed = [p for p in file.parents if p.name in ("site-packages", "dist-packages")]
+    return file.relative_to(installed[0] if installed else folder).as_posix()
 
 
 def _call_offsets(code: CodeType, lines: dict[int, str]) -> dict[int, str]:
