@@ -35,9 +35,9 @@ from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, c
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.left_out_code import LeftOutCode
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.model_prices import ModelPrice, known_prices, why_without_cost
+from gapwatch.design.metrics.model_prices import ModelPrice, named_models, prices_of, why_without_cost
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
-from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling
+from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling, open_ones
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.rules.consequences import Consequences
 from gapwatch.design.metrics.rules.failure_paths import FailurePaths
@@ -116,7 +116,7 @@ class Design:
         left_out: Code without a metric because no request runs it.
         critique: Reviews of `metrics`.
         gaps: Judges and functions that are not monitored.
-        questions: All questions; `open_questions` are those without a fact.
+        questions: All questions; `open_questions` are those without an answer.
         facts: Answers of the practitioner.
         has_model: Whether any call reaches a model.
         own_imports: Imports of the repository's own files.
@@ -161,9 +161,8 @@ class Design:
 
     @property
     def open_questions(self) -> list[QuestionDraft]:
-        """Questions that no fact answers."""
-        answered = {f.question for f in self.facts}
-        return [q for q in self.questions if q.id not in answered]
+        """Questions that nobody has answered."""
+        return open_ones(self.questions, self.facts, self.judge_model is not None)
 
 
 @paused_collector()
@@ -193,7 +192,8 @@ def run_design(
     code = read_code(scan, facts, catalog or default_catalog(), progress)
     view = understand(code, goal, refiner)
     choice = choose_metrics(view, code.material, wishes, refiner)
-    prices, selection = known_prices(scan, choice.metrics), PortfolioSelection(choice.metrics)
+    named = named_models(scan) if any("usage.cost_usd" in m.fields for m in choice.metrics) else []
+    prices, selection = prices_of(named), PortfolioSelection(choice.metrics)
     if is_bounded:
         by_component = {p.component: view.points_of(p.component) for p in view.points}
         failures = FailurePaths(choice.code, by_component)
@@ -205,7 +205,7 @@ def run_design(
             facts,
             failures.is_told,
             failures.untold,
-            lambda metric: why_without_cost(metric, prices, code.instrumentation) or consequences.kept(metric),
+            lambda metric: why_without_cost(metric, named, code.instrumentation) or consequences.kept(metric),
         )
     return _finish(scan, wishes, code, view, choice, selection, prices, refiner)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gapwatch.design.metrics.model_prices import named_prices
+from gapwatch.design.metrics.model_prices import named_models, prices_of
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.source_tree import write_tree
@@ -16,7 +16,7 @@ def test_models_that_literals_name_have_prices_with_or_without_their_provider(tm
     source = 'A = "openai:gpt-4.1"\nB = "command"\nC = "openai/gpt-4.1-mini-2025-04-14"\nD = "no-such-model-9"\n'
     root = write_tree(tmp_path, {"app.py": source, "tests/test_app.py": 'E = "gpt-4o"\n'})
 
-    found = [price.as_data() for price in named_prices(scan_repository(root))]
+    found = [price.as_data() for price in prices_of(named_models(scan_repository(root)))]
 
     assert [price["models"] for price in found] == [["gpt-4.1", "gpt-4.1-20*"], ["gpt-4.1-mini-2025-04-14"]]
     assert (found[0]["input"], found[0]["output"]) == (2.0, 8.0)
@@ -26,7 +26,7 @@ def test_models_that_literals_name_have_prices_with_or_without_their_provider(tm
 def test_a_model_that_only_a_cloud_still_lists_has_the_price_of_the_cloud(tmp_path: Path) -> None:
     root = write_tree(tmp_path, {"app.py": 'MODEL = "anthropic/claude-3-5-sonnet-20240620"\n'})
 
-    (price,) = named_prices(scan_repository(root))
+    (price,) = prices_of(named_models(scan_repository(root)))
 
     assert (price.model, price.input_usd, price.output_usd) == ("claude-3-5-sonnet-20240620", 3.0, 15.0)
 
@@ -60,3 +60,16 @@ def test_where_nothing_says_what_a_call_costs_its_tokens_are_counted(
     made = run_design(scan_repository(write_tree(tmp_path, {"app.py": source})))
 
     assert {m.family for m in made.metrics} & {"model_cost", "tokens_per_call"} == {family}
+
+
+@pytest.mark.parametrize(("model", "family"), [("gpt-4.1", "model_cost"), ("our-own-model-2", "tokens_per_call")])
+def test_cost_or_tokens_are_chosen_alike_with_and_without_a_list_of_prices(
+    model: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _ASK.format(import_="from openai import OpenAI", create="OpenAI().chat.completions.create", model=model)
+    scan = scan_repository(write_tree(tmp_path, {"app.py": source}))
+    families = [{m.family for m in run_design(scan).metrics}]
+    monkeypatch.setattr("gapwatch.design.metrics.model_prices._price_list", lambda: ({}, ""))
+    families.append({m.family for m in run_design(scan).metrics})
+
+    assert families[0] == families[1] and families[0] & {"model_cost", "tokens_per_call"} == {family}

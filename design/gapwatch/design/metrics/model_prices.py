@@ -26,6 +26,14 @@ _DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
 _OF_PROVIDER = re.compile(r"^([a-z]{2,6}\.)?(anthropic|meta|mistral|cohere|amazon|deepseek|openai)\.|-v\d+(:\d+)?$")
 #: Libraries whose replies say what they cost.
 _SAYS_COST = re.compile(r"\b(litellm|openrouter|claude_agent_sdk|claude_code_sdk)\b")
+#: Chat models that vendors sell by the token, at a public price.
+_SOLD = re.compile(
+    r"(chatgpt|gpt|claude|gemini|mistral-(large|medium|small)|codestral|command-[ra]|grok|sonar|nova-(micro|lite|pro))-"
+    r"|o[1-9](-|$)",
+    re.I,
+)
+#: Words of models that answer no questions.
+_OTHER_MODES = re.compile(r"embed|audio|realtime|image|tts|transcribe|oss|neo|gpt-?j", re.I)
 _MODES = ("chat", "completion", "responses", "embedding")
 #: Prices of one portfolio, at most.
 _MOST = 40
@@ -54,23 +62,32 @@ class ModelPrice:
         return {"models": globs, "input": self.input_usd, "output": self.output_usd, "evidence": self.evidence}
 
 
-def named_prices(scan: Scan) -> list[ModelPrice]:
-    """Return the prices of the models that literals outside tests name, by model; none without litellm's list.
+def named_models(scan: Scan) -> list[str]:
+    """Return the texts of literals outside tests that may name a model with its version, without its provider.
 
     Args:
         scan: Files of the repository.
     """
+    named = {m.decode() for f in scan.files if not f.tags for m in _LITERAL.findall(f.source)}
+    return sorted(name for name in named if _VERSION.search(name))
+
+
+def prices_of(named: Sequence[str]) -> list[ModelPrice]:
+    """Return the prices of models, in their order; none without litellm's list.
+
+    Args:
+        named: Names of models, as `named_models` gives them.
+    """
     known, evidence = _price_list()
     if not known:
         return []
-    named = {m.decode() for f in scan.files if not f.tags for m in _LITERAL.findall(f.source)}
     of_providers: dict[str, list[dict[str, Any]]] = {}
     for name, entry in known.items():
         plain = _OF_PROVIDER.sub("", name.rpartition("/")[2])
         if plain != name:
             of_providers.setdefault(plain, []).append(entry)
     found = []
-    for model in sorted(name for name in named if _VERSION.search(name)):
+    for model in named:
         listed = known.get(model) or _of_one_price(of_providers.get(model, []))
         if listed is None or listed.get("mode") not in _MODES:
             continue
@@ -80,26 +97,23 @@ def named_prices(scan: Scan) -> list[ModelPrice]:
     return found[:_MOST]
 
 
-def known_prices(scan: Scan, metrics: Sequence[MetricDesign]) -> list[ModelPrice]:
-    """Return the prices of the models that the code names, where one of some metrics is of cost."""
-    return named_prices(scan) if any("usage.cost_usd" in m.fields for m in metrics) else []
-
-
-def why_without_cost(
-    metric: MetricDesign, prices: Sequence[ModelPrice], instrumentation: Instrumentation
-) -> str | None:
+def why_without_cost(metric: MetricDesign, named: Sequence[str], instrumentation: Instrumentation) -> str | None:
     """Return why nothing says what the calls of a metric of cost cost; None where something does.
+
+    The answer is the same with and without litellm's list, which only adds the numbers.
 
     Args:
         metric: Any metric.
-        prices: Prices of the models that the code names.
+        named: Names of the models that the code names.
         instrumentation: What writes spans already, which may say it.
     """
-    if metric.family != "model_cost" or instrumentation.libraries or any(price.output_usd for price in prices):
+    if metric.family != "model_cost" or instrumentation.libraries:
         return None
-    if any(_SAYS_COST.search(line) for line in metric.evidence) or not _price_list()[0]:
+    if any(_SOLD.match(_OF_PROVIDER.sub("", name)) and not _OTHER_MODES.search(name) for name in named):
         return None
-    return "no price is known of the chat models that the code names, and their replies say none"
+    if any(_SAYS_COST.search(line) for line in metric.evidence):
+        return None
+    return "the code names no chat model with a public price, and replies of its models say none"
 
 
 def _of_one_price(found: list[dict[str, Any]]) -> dict[str, Any] | None:

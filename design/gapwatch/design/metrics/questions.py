@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,6 +130,12 @@ def draft_questions(
         asked.sort(key=lambda q: (-len(q.decides), q.id))
         out += asked[:MAX_QUESTIONS]
     return out
+
+
+def open_ones(questions: list[QuestionDraft], facts: Iterable[Fact], has_judge: bool) -> list[QuestionDraft]:
+    """Return the questions that nobody has answered: no fact does, and of the judges no model is named."""
+    answered = {f.question for f in facts} | ({JUDGE_QUESTION} if has_judge else set())
+    return [q for q in questions if q.id not in answered]
 
 
 def most_telling(questions: list[QuestionDraft], metrics: list[MetricDesign]) -> list[QuestionDraft]:
