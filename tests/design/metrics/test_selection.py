@@ -84,6 +84,16 @@ def test_what_is_added_comes_in_though_it_is_worth_little(tmp_path: Path) -> Non
     assert not made.stale_facts
 
 
+def test_what_is_added_takes_the_place_of_no_other(tmp_path: Path) -> None:
+    before = _wide(tmp_path)
+    for shelved in before.selection.shelf[:3]:
+        name = shelved.metric.name
+        made = _wide(tmp_path, facts=(added_fact(name, "maria", "2026-11-02"),))
+
+        assert {m.name for m in made.metrics} == {m.name for m in before.metrics} | {name}
+        assert name not in {s.metric.name for s in made.selection.shelf}
+
+
 def test_a_goal_brings_in_what_it_speaks_of_and_says_what_went_out(tmp_path: Path) -> None:
     made = _wide(tmp_path, goal="it must be fast")
 

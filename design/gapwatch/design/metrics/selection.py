@@ -1,10 +1,10 @@
 """Selects the few metrics of a portfolio by what they would catch; the others go to a shelf, to be added by name.
 
-Rule, in this order: metrics that somebody added; then, one after the other, the metric with the greatest worth. The
-worth is the family's (`_WORTH`: what a user notices and nothing else tells comes first), plus the priority of its
-component, plus one where that fails silently, plus three where the goal speaks of its concern and one where it names
-its component. A judge is worth more where its prompt asks for more. Each metric already taken of the same family takes
-off 1.5 (each judge 0.5), each of the same component 0.75, of a judge's the judges.
+Rule: one after the other, the metric with the greatest worth. What somebody added comes in beside those, and takes no
+place of theirs. The worth is the family's (`_WORTH`: what a user notices and nothing else tells comes first), plus the
+priority of its component, plus one where that fails silently, plus three where the goal speaks of its concern and one
+where it names its component. A judge is worth more where its prompt asks for more. Each metric already taken of the
+same family takes off 1.5 (each judge 0.5), each of the same component 0.75, of a judge's the judges.
 What is then worth less than `LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are
 worth less than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind, or stay on the
 shelf where they are errors that leave the function. A prompt that has a judge has none of quality beside it.
@@ -190,7 +190,7 @@ def select_metrics(
         kept: Gives a metric with the places that show a consequence, or why it comes in by name alone.
     """
     added = added_metrics(facts)
-    shown = {m.name: m if m.name in added else kept(m) for m in metrics}
+    whole, shown = {m.name: m for m in metrics}, {m.name: kept(m) for m in metrics}
     apart = [Shelved(m, why) for m in metrics if isinstance(why := shown[m.name], str)]
     metrics = [m for m in shown.values() if not isinstance(m, str)]
     components = {c.id: c for c in architecture.components}
@@ -198,9 +198,9 @@ def select_metrics(
     joined = set().union(*(names for _, names in shared))
     metrics = [*(metric for metric, _ in shared), *metrics]
     # What a shared metric joins comes in by name alone.
-    free = [m for m in metrics if m.name not in joined or m.name in added]
+    free = [m for m in metrics if m.name not in joined]
     edges = {(e.src, e.dst) for e in architecture.edges}
-    names = _chosen(free, components, edges, concerns, added, is_told, has_goal=True)
+    names = _chosen(free, components, edges, concerns, is_told, has_goal=True)
     chosen = [m for m in metrics if m.name in names]
     left = [m for m in free if m.name not in names and not _is_counted(m, chosen) and not is_told(m, chosen)]
     left = [m for m in left if not any(_counts_it(m, other) for other in free)]
@@ -212,12 +212,16 @@ def select_metrics(
     shelf.sort(
         key=lambda s: (-_worth(s.metric, components[s.metric.component], concerns, has_goal=True), s.metric.name)
     )
-    came_in: list[str] = []
-    went_out: list[str] = []
+    came_in, went_out = list[str](), list[str]()
     if concerns or any(c.goal_words for c in architecture.components):
-        without = _chosen(free, components, edges, set(), added, is_told, has_goal=False)
+        without = _chosen(free, components, edges, set(), is_told, has_goal=False)
         spoken = {m.name for m in metrics if m.concern in concerns or components[m.component].goal_words}
         came_in, went_out = sorted((names - without) & spoken), sorted(without - names - spoken)
+    # What somebody added comes in whole, with what it is made of.
+    added |= {part for m in [*metrics, *whole.values()] if m.name in added for part in _parts(m)}
+    chosen = [whole.get(m.name, m) if m.name in added else m for m in chosen]
+    chosen += [whole.get(s.metric.name, s.metric) for s in shelf if s.metric.name in added]
+    shelf = [s for s in shelf if s.metric.name not in added]
     return PortfolioSelection(chosen, shelf, came_in, went_out)
 
 
@@ -226,15 +230,13 @@ def _chosen(
     components: dict[str, ComponentDraft],
     edges: set[tuple[str, str]],
     concerns: set[str],
-    added: set[str],
     is_told: Told,
     has_goal: bool,
 ) -> set[str]:
-    by_name = {m.name: m for m in metrics}
     worth = {m.name: _worth(m, components[m.component], concerns, has_goal) for m in metrics}
-    taken = [m for m in metrics if m.name in added]
+    taken: list[MetricDesign] = []
     # Whoever counts the failures that are given back counts the step of a route to them, with or without its question.
-    left = [m for m in metrics if m.name not in added and not any(_counts_it(m, other) for other in metrics)]
+    left = [m for m in metrics if not any(_counts_it(m, other) for other in metrics)]
     while left and len(taken) < MAX_OWN:
         families = Counter(_kind(m) for m in taken)
         of_component = Counter(_owner(m) for m in taken)
@@ -249,7 +251,7 @@ def _chosen(
             for m in left
             if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
             and not (_is_of_sql(m) and any(map(_is_of_sql, taken)))
-            and not (_is_read_already(m, prompts) and m.name not in added)
+            and not _is_read_already(m, prompts)
             and not (m.family in ONCE and families[_kind(m)])
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
             and _parts(m) <= names
@@ -276,10 +278,8 @@ def _chosen(
         taken.append(best)
         left.remove(best)
         # What fails only where the others do says nothing more.
-        taken = [m for m in taken if m.name in added or m is best or not is_told(m, taken)]
-    out = {m.name for m in taken}
-    # What somebody added brings what it is made of.
-    return out | {part for m in taken for part in _parts(m) if part in by_name}
+        taken = [m for m in taken if m is best or not is_told(m, taken)]
+    return {m.name for m in taken}
 
 
 def _least(metric: MetricDesign) -> float:
