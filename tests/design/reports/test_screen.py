@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from gapwatch.design.metrics.questions import JUDGE_QUESTION
+from gapwatch.design.reports.design_document import design_document
+from gapwatch.design.reports.markdown import report_markdown
 from gapwatch.design.reports.output import print_summary
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
@@ -73,5 +77,54 @@ def test_judges_are_listed_after_the_metrics_with_the_folder_of_their_line(
 
     judged = [line.split() for line in told.splitlines() if " judge " in line and "texts/editor.py:" in line]
     assert judged
+    report = report_markdown(design_document(run_design(scan_repository(tmp_path))))
+    (counted,) = re.findall(r"(\d+) metrics, \d+ judge", told)
+    assert f"| metrics of portfolio.yaml | {counted} |" in report
+    assert f"| metrics, with the judges that wait for a model | {int(counted) + len(judged)} |" in report
     assert f"{len(judged)} judge waiting for --judge-model" in told
     assert "texts/editor.py:6" in told
+
+
+_CALLED = """
+from openai import OpenAI
+def ask(q):
+    return OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": q}])
+def answer(q):
+    return ask(q).choices[0].message.content
+"""
+
+
+def test_the_screen_counts_the_lines_of_a_metric_as_the_report_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {f"{name}.py": _CALLED for name in ("a", "b", "c")})))
+    print_summary(made, tmp_path)
+    told = capsys.readouterr().out
+
+    for metric in made.metrics:
+        (row,) = [line for line in told.splitlines() if line.startswith(f"{metric.name} ")]
+        assert (f" and {len(metric.evidence) - 1} more" in row) is (len(metric.evidence) > 1)
+
+
+def test_where_no_metric_is_answered_no_number_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traced = """
+from opentelemetry import trace
+def elsewhere():
+    with trace.get_tracer("t").start_as_current_span("elsewhere"):
+        return 1
+"""
+    told = _screen(tmp_path, {"a.py": _CALLED, "b.py": traced}, capsys)
+    report = report_markdown(design_document(run_design(scan_repository(tmp_path))))
+
+    assert "The spans that there are answer no metric yet; the report says what is missing." in told
+    assert re.search(r"They answer none of the \d+ metrics yet\.", report)
+    assert " 0 " not in told.partition("The spans that there are")[2]
+
+
+def test_a_judge_model_that_is_given_is_not_asked_for(tmp_path: Path) -> None:
+    scan = scan_repository(write_tree(tmp_path, {"editor.py": _JUDGED.replace("{{", "{").replace("}}", "}")}))
+
+    asked = {q.id for q in run_design(scan).open_questions}
+    told = {q.id for q in run_design(scan, judge_model="openai/gpt-4.1").open_questions}
+
+    assert asked - told == {JUDGE_QUESTION}

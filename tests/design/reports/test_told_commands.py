@@ -62,6 +62,26 @@ def test_a_metric_added_as_the_report_says_is_in_the_portfolio(tmp_path: Path, m
     assert f"name: {metric}\n" in Path("gapwatch-design/portfolio.yaml").read_text()
 
 
+def test_answers_and_added_metrics_are_kept_in_the_folder_of_the_design(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tree(tmp_path / "app", {"ask.py": _APP})
+    _run("app", "--out", "other place")
+    shelf = Path("other place/report.md").read_text().partition("## Shelf")[2]
+    metric = re.findall(r"^\| `(\w+)`", shelf, re.MULTILINE)[0]
+    question = _run("questions", "app", "--out", "other place").split()[0]
+
+    told = CliRunner().invoke(design, ["add", "app", metric, "--by", "maria", "--out", "other place"]).output
+    _run("answer", "app", question, "degraded", "--by", "maria", "--out", "other place")
+
+    assert "run gapwatch design app --out 'other place' again" in told
+    assert not Path("gapwatch-design").exists()
+    _run("app", "--out", "other place")
+    assert f"name: {metric}\n" in Path("other place/portfolio.yaml").read_text()
+    assert question not in _run("questions", "app", "--out", "other place").split()
+
+
 def test_the_numbers_of_the_review_are_those_of_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_tree(tmp_path / "app", {"ask.py": _APP, "note.ts": ""})
@@ -74,4 +94,6 @@ def test_the_numbers_of_the_review_are_those_of_its_table(tmp_path: Path, monkey
         kind: sum(r[0].count("`") // 2 for r in rows if r[1:] and r[1].startswith(kind)) for kind in ("rej", "kept")
     }
     assert (int(rejected), int(flagged)) == (named["rej"], named["kept"])
+    numbers = Path("gapwatch-design/report.md").read_text()
+    assert f"| metrics rejected | {rejected} |" in numbers and f"| metrics flagged | {flagged} |" in numbers
     assert "| TypeScript, files: 1 | Gapwatch reads Python only |" in review

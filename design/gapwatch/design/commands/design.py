@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from gapwatch.design.commands.design_options import (
+    CACHE_OPTION,
+    FACTS_OPTION,
+    FOLDER_OPTION,
+    NO_CACHE_OPTION,
+    QUIET_OPTION,
+)
+from gapwatch.design.commands.design_run import cache_of, designed, print_data, scan_of
+from gapwatch.design.design_folder import DESIGN_FOLDER, facts_file, out_option
 from gapwatch.scorers.command_line import nearest_command
-from gapwatch.scorers.errors import SourceError
-
-if TYPE_CHECKING:
-    from gapwatch.design.source.scan import Scan
-
-#: Options of several subcommands.
-_CACHE = click.option(
-    "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
-    metavar="DIR",
-    help="Folder of the cache. Default: gapwatch below XDG_CACHE_HOME or ~/.cache.",
-)
-_NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
-_QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
-_FACTS = click.option(
-    "--facts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("gapwatch-design/facts.yaml"),
-    show_default=True,
-    metavar="YAML",
-    help="File with your answers and the metrics that you added; answer and add create it if missing.",
-)
 
 
 class _DesignGroup(click.Group):
@@ -65,9 +49,9 @@ def design() -> None:
     show_default=True,
     help="json: symbols, edges with kind and lines, externals, unresolved; pycg: caller to callees.",
 )
-@_CACHE
-@_NO_CACHE
-@_QUIET
+@CACHE_OPTION
+@NO_CACHE_OPTION
+@QUIET_OPTION
 def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, quiet: bool) -> None:
     """Print the call graph of REPO as JSON.
 
@@ -78,8 +62,8 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
     from gapwatch.design.reports.graph_formats import graph_json, graph_pycg
 
     with DesignProgress(enabled=not quiet) as progress:
-        graph = graph_of(_scan(repo), _cache_of(cache, no_cache), progress.update)
-    _print(graph_json(graph) if form == "json" else graph_pycg(graph))
+        graph = graph_of(scan_of(repo), cache_of(cache, no_cache), progress.update)
+    print_data(graph_json(graph) if form == "json" else graph_pycg(graph))
 
 
 @design.command("patterns")
@@ -92,9 +76,9 @@ def graph_command(repo: Path, form: str, cache: Path | None, no_cache: bool, qui
     metavar="TOML",
     help="Library catalogue to use instead of the shipped one.",
 )
-@_CACHE
-@_NO_CACHE
-@_QUIET
+@CACHE_OPTION
+@NO_CACHE_OPTION
+@QUIET_OPTION
 def patterns_command(
     repo: Path, form: str, catalog: Path | None, cache: Path | None, no_cache: bool, quiet: bool
 ) -> None:
@@ -110,35 +94,8 @@ def patterns_command(
     del form
     chosen = load_catalog(catalog) if catalog is not None else None
     with DesignProgress(enabled=not quiet) as progress:
-        hits = patterns_of(_scan(repo), _cache_of(cache, no_cache), progress.update, chosen)
-    _print(patterns_json(hits))
-
-
-def _scan(repo: Path) -> Scan:
-    """Return the Python files of a repository.
-
-    Raises:
-        SourceError: The folder does not exist, or holds no Python file.
-    """
-    from gapwatch.design.source.scan import scan_repository
-
-    scan = scan_repository(repo)
-    if not scan.files:
-        raise SourceError(f"{repo}: no Python file in this folder; give the folder of the pipeline's source code")
-    return scan
-
-
-def _cache_of(cache: Path | None, no_cache: bool) -> Path | None:
-    from gapwatch.scorers.cache_files import cache_folder
-
-    return None if no_cache else cache or cache_folder()
-
-
-def _print(data: Any) -> None:
-    import orjson
-
-    sys.stdout.buffer.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
-    sys.stdout.flush()
+        hits = patterns_of(scan_of(repo), cache_of(cache, no_cache), progress.update, chosen)
+    print_data(patterns_json(hits))
 
 
 @design.command("portfolio")
@@ -152,7 +109,7 @@ def _print(data: Any) -> None:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("gapwatch-design"),
+    default=DESIGN_FOLDER,
     show_default=True,
     metavar="DIR",
     help="Folder for portfolio.yaml, report.md, report.html, spans.json and design.duckdb; created if missing.",
@@ -196,7 +153,7 @@ def _print(data: Any) -> None:
     help="Folder for instrument.patch, which makes the program emit the missing spans; apply it with git apply.",
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on standard output.")
-@_QUIET
+@QUIET_OPTION
 def portfolio_command(
     repo: Path,
     goal: str,
@@ -219,9 +176,15 @@ def portfolio_command(
     from gapwatch.design.reports.output import write_design
     from gapwatch.design.reports.summary import summary
 
-    chosen = facts if facts is not None else out / "facts.yaml"
-    made = _designed(
-        repo, goal, chosen, judge_model, catalog, quiet, must_exist=facts is not None, is_bounded=not takes_all
+    made = designed(
+        repo,
+        goal,
+        facts_file(out, facts),
+        judge_model,
+        catalog,
+        quiet,
+        must_exist=facts is not None,
+        is_bounded=not takes_all,
     )
     written = write_design(made, out, pipeline, number)
     write_store(made, out / "design.duckdb")
@@ -232,7 +195,9 @@ def portfolio_command(
         if not quiet:
             click.echo(told, err=True)
     if as_json:
-        _print({"version": made.version, "files": [str(p) for p in [*written, out / "design.duckdb"]], **summary(made)})
+        print_data(
+            {"version": made.version, "files": [str(p) for p in [*written, out / "design.duckdb"]], **summary(made)}
+        )
     elif not quiet:
         from gapwatch.design.reports.output import print_summary
 
@@ -242,19 +207,21 @@ def portfolio_command(
 @design.command("questions")
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
-@_FACTS
+@FACTS_OPTION
+@FOLDER_OPTION
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
-@_QUIET
-def questions_command(repo: Path, goal: str, facts: Path, form: str, quiet: bool) -> None:
+@QUIET_OPTION
+def questions_command(repo: Path, goal: str, facts: Path | None, out: Path, form: str, quiet: bool) -> None:
     """List the questions that only you can answer.
 
     Each question comes with its reason, its answers, the assumption until you answer, and the affected metrics.
     """
-    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    facts = facts_file(out, facts)
+    made = designed(repo, goal, facts, None, None, quiet, must_exist=False)
     if form == "json":
-        _print([q.as_yaml() for q in made.open_questions])
+        print_data([q.as_yaml() for q in made.open_questions])
         return
     for question in made.open_questions:
         click.echo(f"{question.id}\n  {question.text}\n  why: {question.why}")
@@ -269,13 +236,22 @@ def questions_command(repo: Path, goal: str, facts: Path, form: str, quiet: bool
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.argument("question")
 @click.argument("value")
-@_FACTS
+@FACTS_OPTION
+@FOLDER_OPTION
 @click.option("--by", required=True, metavar="NAME", help="Name of the person who answers.")
 @click.option("--at", default=None, metavar="DATE", help="Date or time of the answer, ISO 8601. Default: today.")
 @click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
-@_QUIET
+@QUIET_OPTION
 def record_answer_command(
-    repo: Path, question: str, value: str, facts: Path, by: str, at: str | None, goal: str, quiet: bool
+    repo: Path,
+    question: str,
+    value: str,
+    facts: Path | None,
+    out: Path,
+    by: str,
+    at: str | None,
+    goal: str,
+    quiet: bool,
 ) -> None:
     """Record your answer to a question about REPO.
 
@@ -287,7 +263,8 @@ def record_answer_command(
     from gapwatch.design.reports.output import add_fact
     from gapwatch.scorers.errors import UsageError
 
-    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    facts = facts_file(out, facts)
+    made = designed(repo, goal, facts, None, None, quiet, must_exist=False)
     asked = next((q for q in made.questions if q.id == question), None)
     if asked is None:
         known = "\n  ".join(q.id for q in made.questions)
@@ -304,11 +281,12 @@ def record_answer_command(
 @design.command("add")
 @click.argument("repo", type=click.Path(path_type=Path))
 @click.argument("name")
-@_FACTS
+@FACTS_OPTION
+@FOLDER_OPTION
 @click.option("--by", required=True, metavar="NAME", help="Name of the person who adds it.")
 @click.option("--goal", default="", metavar="TEXT", help="Goal of the design, as for `gapwatch design REPO`.")
-@_QUIET
-def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, quiet: bool) -> None:
+@QUIET_OPTION
+def add_metric_command(repo: Path, name: str, facts: Path | None, out: Path, by: str, goal: str, quiet: bool) -> None:
     """Take a metric of REPO from the shelf into the portfolio.
 
     NAME is one of the report's sections "Shelf" and "Code that no request runs". `gapwatch design REPO` then writes it.
@@ -320,7 +298,8 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
     from gapwatch.design.reports.output import add_fact
     from gapwatch.scorers.errors import UsageError
 
-    made = _designed(repo, goal, facts, None, None, quiet, must_exist=False)
+    facts = facts_file(out, facts)
+    made = designed(repo, goal, facts, None, None, quiet, must_exist=False)
     if any(m.name == name for m in made.metrics):
         raise UsageError(f"{name} is in the portfolio of {repo} already")
     names = [*(s.metric.name for s in made.selection.shelf), *(n for left in made.left_out for n in left.metrics)]
@@ -332,8 +311,15 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
     except ValueError as error:
         raise UsageError(str(error)) from error
     add_fact(facts, fact)
+    gone = set[str]()
+    if not any(s.metric.name == name for s in made.selection.shelf):
+        # Code that is measured now may tell what others told.
+        after = designed(repo, goal, facts, None, None, quiet, must_exist=True)
+        gone = {m.name for m in made.metrics} - {m.name for m in after.metrics}
+    for other in sorted(gone):
+        click.echo(f"{other} went to the shelf for it; gapwatch design add {repo} {other} keeps it")
     if not quiet:
-        click.echo(f"{facts}: {name} is added; run gapwatch design {repo} again")
+        click.echo(f"{facts}: {name} is added; run gapwatch design {repo}{out_option(out)} again")
 
 
 @design.command("diff")
@@ -342,7 +328,7 @@ def add_metric_command(repo: Path, name: str, facts: Path, by: str, goal: str, q
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
-@_QUIET
+@QUIET_OPTION
 def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
     """Compare the designs of two versions of the code.
 
@@ -356,34 +342,11 @@ def diff_command(old: Path, new: Path, form: str, quiet: bool) -> None:
     from gapwatch.design.stage import run_design
 
     with DesignProgress(enabled=not quiet) as progress:
-        scans = _scan(old), _scan(new)
+        scans = scan_of(old), scan_of(new)
         designs = [run_design(scan, progress=progress.update, is_bounded=False) for scan in scans]
     texts = [CodeTexts(scan, made) for scan, made in zip(scans, designs, strict=True)]
     found = compare(designs[0], designs[1], texts[0], texts[1])
     if form == "json":
-        _print(found.as_json())
+        print_data(found.as_json())
     else:
         click.echo(diff_text(found), nl=False)
-
-
-def _designed(
-    repo: Path,
-    goal: str,
-    facts: Path | None,
-    judge_model: str | None,
-    catalog: Path | None,
-    quiet: bool,
-    must_exist: bool,
-    is_bounded: bool = True,
-) -> Any:
-    from gapwatch.design.patterns.libraries import load_catalog
-    from gapwatch.design.progress import DesignProgress
-    from gapwatch.design.reports.output import facts_from
-    from gapwatch.design.stage import run_design
-
-    known = facts_from(facts, must_exist) if facts is not None else ()
-    model = judge_model or next((str(f.value) for f in known if f.question == "q-pipeline-judge-model"), None)
-    with DesignProgress(enabled=not quiet) as progress:
-        return run_design(
-            _scan(repo), goal, known, model, load_catalog(catalog), progress=progress.update, is_bounded=is_bounded
-        )

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
+from gapwatch.design.design_folder import DESIGN_FOLDER
+
 
 @click.command("instrument", context_settings={"ignore_unknown_options": True})
 @click.option(
     "--design",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("gapwatch-design"),
+    default=DESIGN_FOLDER,
     show_default=True,
     metavar="DIR",
     help="Folder that `gapwatch design REPO --out DIR` wrote; its spans.json says what to emit.",

@@ -40,6 +40,8 @@ _LABELS = {
     "edges_verified_share": "share of verified edges",
     "nodes_pruned": "components pruned",
     "nodes_missing": "files with patterns and without a component",
+    "metrics": "metrics, with the judges that wait for a model",
+    "metrics_exported": "metrics of portfolio.yaml",
     "metrics_dropped": "metrics rejected",
     "passed": "metrics passed",
     "flagged": "metrics flagged",
@@ -234,7 +236,7 @@ def _questions(design: Design) -> Iterator[Block]:
         return
     command = Code("gapwatch design answer REPO QUESTION VALUE --by NAME")
     again = f", then run gapwatch design again{', with the same goal' if design.goal else ''}. If that has "
-    where = (Code("--out DIR"), ", add ", Code("--facts DIR/facts.yaml"), " to the answers.")
+    where = (Code("--out DIR"), ", give it to the answers, too.")
     yield _text("Answer with ", command, again, *where, look="sub")
     stale = tuple(
         (("Fact ", Code(f.id), " answers ", Code(f.question or ""), ", a question that the code no longer raises."),)
@@ -344,12 +346,12 @@ def _shelf(design: Design) -> Iterator[Block]:
     yield _title("Shelf")
     command = Code("gapwatch design add REPO METRIC --by NAME")
     yield _text(
-        f"{len(selection.shelf)} more metrics passed the critic. A portfolio holds the {len(design.metrics)} that "
+        f"{len(selection.shelf)} more metrics passed the critic. A portfolio holds the few that "
         "would catch most: what a user notices and nothing else tells, few of a kind and component. Add one with ",
         command,
         ", or all with ",
         Code("--all"),
-        ".",
+        ". Give both the --out of this design.",
         look="sub",
     )
     if selection.came_in or selection.went_out:

@@ -6,11 +6,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import yaml
 from rich.console import Console
 from rich.table import Table
 
+from gapwatch.design.design_folder import out_option
 from gapwatch.design.reports.design_document import design_document
 from gapwatch.design.reports.diff import DesignDiff, TouchedMetric, UnmonitoredCode
 from gapwatch.design.reports.document import printable
@@ -148,19 +150,17 @@ def print_summary(design: Design, out: Path) -> None:
     table.add_column("alert", no_wrap=True)
     table.add_column("rests on", overflow="fold")
     for m in sorted(design.metrics, key=lambda m: not m.is_exported):
-        further = f" and {len(m.places) - 1} more" if len(m.places) > 1 else ""
+        further = f" and {len(m.evidence) - 1} more" if len(m.evidence) > 1 else ""
         first = f"{_nearest(m.places[0].path)}:{m.places[0].line}{further}" if m.places else ""
         table.add_row(m.name, (m.severity or "none") if m.is_exported else "judge", printable(first))
     console.print(table)
     if design.selection.shelf:
         more = _counted(len(design.selection.shelf), "more metric")
-        console.print(f"On the shelf: {more} (report.md); gapwatch design add REPO METRIC --by NAME takes one in.")
+        command = f"gapwatch design add REPO METRIC --by NAME{out_option(out)}"
+        console.print(f"On the shelf: {more} (report.md); {command} takes one in.")
     console.print(f"Written to {out}: portfolio.yaml, report.md, report.html, spans.json, design.duckdb")
     if numbers["spans_there"] or numbers["libraries_instrumented"]:
-        console.print(
-            f"The spans that there are answer {_counted(numbers['metrics_answered'], 'metric')}, and"
-            f" {numbers['metrics_partly_answered']} in part; the report says for each what is missing."
-        )
+        console.print(f"The spans that there are answer {_answered(numbers)}; the report says what is missing.")
     asked = "answer the questions in the report, " if design.open_questions else ""
     if numbers["integration_points"]:
         is_part = 0 < numbers["spans_first"] < numbers["integration_points"]
@@ -174,6 +174,13 @@ def print_summary(design: Design, out: Path) -> None:
         )
     elif asked:
         console.print(f"Next: {asked}then run gapwatch replay or gapwatch run.")
+
+
+def _answered(numbers: dict[str, Any]) -> str:
+    whole, part = numbers["metrics_answered"], numbers["metrics_partly_answered"]
+    parts = [_counted(whole, "metric")] if whole else []
+    parts += [f"{_counted(part, 'metric')} in part"] if part else []
+    return " and ".join(parts) or "no metric yet"
 
 
 def _nearest(path: str) -> str:

@@ -19,6 +19,12 @@ _MOST_REASONS = 3
 _MOST_LINES = 80
 
 
+def _answered(whole: int, part: int, every: int) -> str:
+    if not whole and not part:
+        return f"none of the {every} metrics yet"
+    return f"{whole} of {every} metrics" + (f", and {part} in part" if part else "")
+
+
 def present_section(design: Design) -> Iterator[Block]:
     """Yield the spans that the program emits already, and for each metric whether they answer it."""
     spans, libraries = design.instrumentation.spans, design.instrumentation.libraries
@@ -30,7 +36,7 @@ def present_section(design: Design) -> Iterator[Block]:
     yield Paragraph(
         (
             f"The code names {len(spans)} spans, and {len(libraries)} lines turn the calls of libraries into spans. "
-            f"They answer {count['yes']} of {len(metrics)} metrics, and {count['partly']} in part. The part ",
+            f"They answer {_answered(count['yes'], count['partly'], len(metrics))}. The part ",
             Code("spans"),
             " of the portfolio gives them their components.",
         ),

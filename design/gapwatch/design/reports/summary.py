@@ -44,7 +44,7 @@ def summary(design: Design) -> dict[str, Any]:
         "metrics_on_shelf": len(design.selection.shelf),
         "metrics_dropped": len(design.dropped),
         "passed": statuses["pass"],
-        "flagged": statuses["flag"],
+        "flagged": sum(statuses.values()) - statuses["pass"],
         "open_questions": len(design.open_questions),
         "integration_points": len(design.points),
         "spans_first": sum(p.is_first for p in design.points),
