@@ -92,7 +92,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("cache_hit_rate", -1),
     ("first_chunk_seconds", 3.5),
     ("service_latency", 0),
-    ("retry_count", 1.5),
+    ("retry_count", -5),
     ("retrieval_latency", 0.5),
     ("tokens_per_call", 1.5),
     ("rows_written", -2),

@@ -54,7 +54,6 @@ READINGS_OF_KINDS: Mapping[str, tuple[int, int]] = {
     "first_chunk_seconds": (5, 11),
     "embedding_errors": (3, 8),
     "service_latency": (2, 7),
-    "retry_count": (2, 6),
     "rows_written": (0, 5),
     "cache_hit_rate": (0, 4),
 }
