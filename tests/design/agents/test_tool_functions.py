@@ -213,3 +213,17 @@ def test_a_name_repeats_no_word(tmp_path: Path) -> None:
     made = metrics(tmp_path, AGENT)
 
     assert {"agent_exits", "agent_steps"} <= made.keys()
+
+
+def test_a_tool_that_finds_nothing_did_what_it_was_asked(tmp_path: Path) -> None:
+    looks = '@tool\ndef look(name):\n    try:\n        return load_desk().text_of(name)\n    except KeyError:\n        return "The name is not in the list of guests."\n'
+    other = looks.replace("KeyError", "OSError")
+
+    assert told(tmp_path / "missing", _HEAD + looks) == []
+    assert told(tmp_path / "broken", _HEAD + other) == [("look", "tool error")]
+
+
+def test_a_function_that_makes_a_tool_is_none(tmp_path: Path) -> None:
+    source = 'def get_look():\n    return create_retriever_tool(index, "look")\n\nTOOLS = {"look": get_look}\n'
+
+    assert told(tmp_path, _HEAD + source, "tool") == []

@@ -187,3 +187,22 @@ def test_the_end_of_tries_is_noted_around_all_of_them(tmp_path: Path) -> None:
 
     assert [s.attributes["retry_outcome"] for s in found.named("tries")] == ["first_try", "recovered", "exhausted"]
     assert [s.attributes["retry_outcome"] for s in found.named("of_library")] == ["succeeded", "succeeded", "exhausted"]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "    tries, text = 0, ''\n    while tries < 3 and not text:\n        tries += 1\n        try:\n"
+        "            text = requests.get(url, timeout=9).text\n        except OSError:\n            continue\n    return text\n",
+        "    for attempt in range(3):\n        try:\n            return requests.get(url, timeout=9).text\n"
+        "        except OSError:\n            continue\n",
+    ],
+)
+def test_tries_whose_end_no_line_tells_have_no_metric(loop: str, tmp_path: Path) -> None:
+    head = 'import requests\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.get("/read")\ndef read(url: str):\n'
+
+    def families(source: str) -> set[str]:
+        folder = tmp_path / str(len(source))
+        return {m.family for m in run_design(scan_repository(write_tree(folder, {"reads.py": source}))).metrics}
+
+    assert "retries_exhausted" not in families(head + loop)

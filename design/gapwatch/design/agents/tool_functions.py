@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from gapwatch.design.agents.told_errors import NO_SUCH_TOOL, says_no_such_tool
+from gapwatch.design.agents.told_errors import NO_SUCH_TOOL, caught_names, says_no_such_tool
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import arguments_of, keyword, text_of, unwrapped, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
@@ -47,10 +47,14 @@ _TAKES_TOOLS = re.compile(
 )
 #: Calls that make a tool of the function which is their argument: `StructuredTool.from_function(look)`.
 _MAKES_ONE = re.compile(r"^(from_function|from_defaults|add_tool|register_tool|tool|function_tool|\w*Tool)$")
+#: Names of what makes an object.
+_MADE = re.compile(r"^([A-Z]|(create|make|build|get)_|as_tool$)")
 _PATTERN = "tells_model_error"
 #: Lines between a text and where it is given back.
 _NEAR = 5
 _MAY_SAY = re.compile(NO_SUCH_TOOL.pattern.encode(), re.I | re.S)
+#: Exceptions of a look-up that finds nothing.
+_MISSING = re.compile(r"^(KeyError|IndexError|LookupError|StopIteration)$|NotFound|DoesNotExist|NoResult")
 _AS_TOOL = ("func", "fn", "function", "coroutine", "async_fn", "execute", "handler")
 
 
@@ -89,6 +93,7 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
     }
     told |= {(h.path, h.line) for h in unknown}
     handled = {s.symbol: _handled(s) for s in subjects if s.symbol in given}
+    missing = {s.symbol: _handled(s, _MISSING) for s in subjects if s.symbol in given}
     plain = {s.symbol for s in subjects if len(s.returned) == 1}
     tools, near = tool_functions(subjects, given)
     failing = [
@@ -97,6 +102,8 @@ def errors_of_functions(program: Program, sites: CallSites, hits: Iterable[Patte
         for hit in given.get(symbol, ())
         # What a function gives back whatever happens is no error.
         if hit.line in handled[symbol] or (hit.kind == "error text" and symbol not in plain)
+        # A tool that finds nothing did what it was asked.
+        if hit.kind == "error text" or hit.line not in missing[symbol]
     ]
     made = {
         s.hit(_PATTERN, s.ir.line, s.ir.line, "tool", f"tool: {s.ir.name}", 0.9)
@@ -121,10 +128,11 @@ def _unknown_tools(program: Program, subjects: list[Subject]) -> Iterator[Patter
                 yield subject.hit(_PATTERN, line_of(s), line_of(s), "tool error", f"told: {text_of(value)}", 0.7)
 
 
-def _handled(subject: Subject) -> set[int]:
-    """Return the lines of the handlers of a function, where any text stands for an error."""
+def _handled(subject: Subject, kinds: re.Pattern[str] = re.compile("")) -> set[int]:
+    """Return the lines of the handlers of a function, where any text stands for an error; of some kinds alone."""
     handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]
-    return {line_of(x) for h in handlers for x in statements(handler_body(h))}
+    taken = [h for h in handlers if not kinds.pattern or (caught_names(h) and all(map(kinds.search, caught_names(h))))]
+    return {line_of(x) for h in taken for x in statements(handler_body(h))}
 
 
 def tool_functions(subjects: list[Subject], wanted: Collection[str]) -> tuple[set[str], set[str]]:
@@ -211,7 +219,7 @@ def _handed(subjects: list[Subject], top: dict[str, list[Subject]]) -> set[str]:
     for subject in subjects:
         for e in _values_handed(subject):
             if e[0] == "n":
-                out |= {f.symbol for f in _named(e[1], subject, top)}
+                out |= {f.symbol for f in _named(e[1], subject, top) if not _makes(f)}
             elif e[0] == "a" and text_of(e[1]) == "self" and (found := methods.get((subject.info.owner, e[2]))):
                 out.add(found)
             elif is_call(e) and len(of_name := classes.get(last_name(e), ())) == 1:
@@ -219,6 +227,12 @@ def _handed(subjects: list[Subject], top: dict[str, list[Subject]]) -> set[str]:
                     symbol for (owner, name), symbol in methods.items() if owner == of_name[0] and _IS_RUN.search(name)
                 }
     return out
+
+
+def _makes(subject: Subject) -> bool:
+    """Return whether a function is given nothing and makes an object, such as the tool itself."""
+    made = [last_name(e) if is_call(e) else "" for e in subject.returned]
+    return not subject.ir.params and bool(made) and all(_MADE.search(name) for name in made)
 
 
 def _values_handed(subject: Subject) -> Iterator[Expr]:

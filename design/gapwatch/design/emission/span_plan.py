@@ -8,10 +8,10 @@ from gapwatch.design.agents.agent_loop import LoopExit
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.tiers import arm_tiers
-from gapwatch.design.emission.attempt_ends import breaks, given_up
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
+from gapwatch.design.patterns.attempt_ends import breaks, given_up
 from gapwatch.design.patterns.code_walk import leaves
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.source.ir import (

@@ -521,23 +521,10 @@ class Catalog:
                 out.append(hit)
         return out
 
-    def _written_by_model(self) -> set[str]:
-        """Return the functions that run code, and those that run commands for a tool: a program has commands, too."""
-        hits, material = self._hits("runs_code"), self.material
-        commands = {h.symbol for h in hits if h.kind == "command"} - {h.symbol for h in hits if h.kind == "code"}
-        return {
-            h.symbol
-            for h in hits
-            if h.symbol not in commands
-            or any(
-                t.pattern == "tells_model_error" and t.kind == "tool"
-                for symbol in {h.symbol, *(edge.src for edge in material.sites.callers[h.symbol])}
-                for t in material.hits_of(symbol)
-            )
-        }
-
     def _failure_answers(self) -> Iterator[MetricDesign]:
-        running, written = {h.symbol for h in self._hits("runs_code")}, self._written_by_model()
+        # A program has commands of its own; those that its model wrote are not told apart.
+        running, commands = ({h.symbol for h in self._hits("runs_code", *k)} for k in ((), ("command",)))
+        written = running - (commands - {h.symbol for h in self._hits("runs_code", "code")})
         failed = self._failed()
         for family, hits, purpose, action in (
             (
@@ -546,7 +533,7 @@ class Catalog:
                     *(h for h in failed if h.symbol in written and h.outcome == "failed"),
                     *(h for h in self._raised_by_code() if h.symbol in written),
                 ],
-                "code and commands that the model wrote run, and end in time and without an error",
+                "code that the model wrote runs, and ends in time and without an error",
                 "read the failing code with its error; a new model or prompt often changes it first",
             ),
             (

@@ -154,7 +154,7 @@ def _may_page(metric: MetricDesign) -> bool:
 
 
 def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_goal: bool) -> str:
-    if component.priority == "tertiary" and radius == 0 and metric.family != "failed_requests":
+    if component.priority == "tertiary" and radius == 0 and metric.family not in ("failed_requests", "tool_errors"):
         return "note"
     if metric.severity == "note":
         return "note"

@@ -149,6 +149,8 @@ class Consequences:
             return self._why_no_parse(metric, subject)
         if field in _STREAMS:
             return self._why_no_stream(subject)
+        if field == "attributes.retry_outcome":
+            return None if self.is_on_path(subject.symbol) else _OFF_PATH
         if field == "attributes.retrieved_count":
             return _GROWS if _of_memory(subject) else None
         if field == "output" and metric.claim.get("present") is True and metric.severity != "page":

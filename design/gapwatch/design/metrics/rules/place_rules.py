@@ -15,6 +15,7 @@ from gapwatch.design.metrics.rules.search_rules import no_search
 from gapwatch.design.metrics.rules.stream_rules import asked_later, ends_in_order, sent_before
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
 from gapwatch.design.metrics.rules.unset_settings import chosen_by_setting, taken_where_unset
+from gapwatch.design.patterns.attempt_ends import tells_end
 from gapwatch.design.patterns.code_walk import (
     calls_in,
     kinds_of,
@@ -239,7 +240,11 @@ def _never_exhausted(metric: MetricDesign, place: CodePlace, symbol: str, view: 
         return "nothing bounds how often it calls itself, so that the tries are never exhausted"
     subject = view.code.subject(symbol)
     loops = [s for s in subject.statements if s[0] == "while" and line_of(s) == place.line] if subject else []
-    if metric.claim["field"] == "attributes.retry_outcome" and any(_is_endless(loop) for loop in loops):
+    is_of_end = metric.claim["field"] == "attributes.retry_outcome"
+    tries = [s for s in subject.statements if s[0] in ("for", "while") and line_of(s) == place.line] if subject else []
+    if is_of_end and subject is not None and not all(tells_end(s, subject.statements) for s in tries):
+        return "where the loop ends, the code does not say whether it succeeded"
+    if is_of_end and any(_is_endless(loop) for loop in loops):
         return "nothing bounds the loop, so that the tries are never exhausted"
     return None
 

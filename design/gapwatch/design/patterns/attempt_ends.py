@@ -8,6 +8,7 @@ from gapwatch.design.source.ir import (
     Stmt,
     body_of,
     branches_of,
+    end_of,
     handler_body,
     handlers_of,
     line_of,
@@ -51,3 +52,19 @@ def given_up(loop: Stmt) -> list[int]:
         if goes_on and block[-1][0] in ("return", "raise"):
             out.append(line_of(block[-1]))
     return out
+
+
+def tells_end(loop: Stmt, inside: list[Stmt]) -> bool:
+    """Return whether a line says that a loop of attempts gave up.
+
+    After `while tries < 3 and not done` the same line follows on both ends; where nothing follows, none does.
+
+    Args:
+        loop: The loop.
+        inside: Statements of its function.
+    """
+    body = body_of(loop)
+    if loop[0] == "while" and loop[2][0] in "b!":
+        return False
+    raises = any(s[0] == "raise" for s in statements(body))
+    return raises or bool(given_up(loop)) or any(line_of(s) > end_of(loop) for s in inside)
