@@ -124,7 +124,8 @@ def answered(question):
     made = _made(tmp_path, app__main=asks)
 
     chosen = {m.family for m in made.metrics}
-    assert "failure_answers" in chosen and not any("fallback_rate" in family for family in chosen)
+    assert "failed_runs" in chosen and "failure_answers" not in chosen, "the run begins here, and ends by the apology"
+    assert not any("fallback_rate" in family for family in chosen)
     (why,) = [s.why for s in made.selection.shelf if "fallback_rate" in s.metric.family]
     assert why.endswith("fails on the same calls")
 
@@ -236,7 +237,8 @@ def test_a_step_whose_name_says_nothing_is_named_after_what_its_functions_have_i
         steps[f"app__step_{n}"] = text
     made = _made(tmp_path, **steps)
 
-    assert {m.group for m in made.metrics if m.members and not m.group.startswith("model_calls")} == {"writer_run"}
+    groups = {m.group for m in made.metrics if m.members}
+    assert {g for g in groups if not g.startswith(("model_calls", "application"))} == {"writer_run"}
 
 
 def test_functions_of_one_component_that_ask_share_the_metrics_of_model_calls(tmp_path: Path) -> None:

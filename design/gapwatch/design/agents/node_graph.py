@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gapwatch.design.patterns.code_walk import keyword, walk
+from gapwatch.design.source.ir import Expr
+from gapwatch.design.source.program import last_name
+
 
 @dataclass
 class NodeGraph:
@@ -16,6 +20,7 @@ class NodeGraph:
         tools: Nodes that run the tools of a model.
         links: All edges, those from nodes of tools and those that a node's `goto` names included.
         routers: Functions that choose the next node, each with the node by what they return.
+        ending: Nodes that are functions of their own and are not tried again: what leaves one ends the run.
         choosing: Nodes after which a function, or what they return themselves, chooses the next one.
     """
 
@@ -25,7 +30,15 @@ class NodeGraph:
     tools: set[str] = field(default_factory=set)
     links: set[tuple[str, str]] = field(default_factory=set)
     routers: dict[str, dict[str, str]] = field(default_factory=dict)
+    ending: set[str] = field(default_factory=set)
     choosing: set[str] = field(default_factory=set)
+
+    def take(self, name: str, action: Expr, call: Expr) -> None:
+        """Note a node as ending its run by an error: it is a function, or made by one, and is not tried again."""
+        parts = {part for symbol in self.nodes[name][:1] for part in symbol.split(".")[-2:]}
+        is_own = any(last_name(e) in parts for e in walk(action) if e[0] in "na")
+        if is_own and not any(keyword(call, k) is not None for k in ("retry", "retry_policy", "error_handler")):
+            self.ending.add(name)
 
     def cycle_of(self, node: str) -> set[str]:
         """Return the nodes that lie on a cycle with one; empty where it lies on none."""

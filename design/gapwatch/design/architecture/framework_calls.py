@@ -108,18 +108,21 @@ class _FrameworkCalls:
         if method == "add_node":
             action = keyword(call, "action") or keyword(call, "node") or (args[-1] if args else None)
             runs = self._held.runs(action, info) if action is not None else []
-            name = _text(args[0]) if args else None
+            name = str(constant_of(args[0])) if args and is_text(args[0]) else None
             if name is None and runs:
                 name = runs[0].rpartition(".")[2]
             if name is not None:
                 graph.nodes[name] = runs
                 if action is not None and is_call(action) and last_name(action) == "ToolNode":
                     graph.tools.add(name)
+                elif action is not None and not (is_call(action) and AGENT.search(last_name(action))):
+                    graph.take(name, action, call)
         elif method == "add_sequence" and args:
             names = [n for inner in children(args[0]) for n in _node_names(inner)]
             for inner in children(args[0]):
                 for name in _node_names(inner)[:1]:
                     graph.nodes.setdefault(name, self._held.runs(inner[1][1] if inner[0] == "t" else inner, info))
+                    graph.take(name, inner, call)
             graph.edges += [(a, b, call[4]) for a, b in pairwise(names)]
         elif method == "add_edge" and len(args) > 1:
             for src in _node_names(args[0]):
@@ -370,10 +373,6 @@ _RUN = re.compile(
     r"^a?(run|invoke|stream|batch|call|kickoff|chat|ask|execute|query|transform|start|iter|generate|initiate)"
 )
 _JOB = re.compile(r"^(command|task|shared_task|job|actor|handler|register|subscribe|on_event|worker|procedure)$")
-
-
-def _text(e: Expr) -> str | None:
-    return str(constant_of(e)) if is_text(e) else None
 
 
 def _node_names(e: Expr) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -224,25 +225,49 @@ def texts_in(value: Any, levels: int = 6) -> Any:
             yield from texts_in(inside, levels - 1)
 
 
+#: Exceptions of libraries that fail nothing: the user left, or the job is put off; the run waits for a person, or ends.
+_LEAVES = {"WebSocketDisconnect", "ClientDisconnect", "Abort", "Retry", "Ignore"}
+_ENDS_WELL = {"GraphBubbleUp", "Exit", "ScriptControlException"}
+#: Those that say of a request that it is at fault.
+_REFUSES = {"UsageError", "RequestValidationError", "WebSocketRequestValidationError", "Http404"}
+#: Libraries whose exceptions answer a request; those of a client say what another server answered.
+_SERVERS = {
+    *("starlette", "fastapi", "werkzeug", "quart", "sanic", "aiohttp.web_exceptions", "tornado.web", "falcon"),
+    *("bottle", "rest_framework", "ninja", "django", "litestar", "chalice", "click", "typer", "celery", "langgraph"),
+    "streamlit",
+}
+
+
 def request_outcome(result: Any, error: BaseException | None, has_begun: bool, read: Any = held) -> str | None:
     """Return what became of a request: `answered`, `refused` for a fault of its own, or `failed`; None if it was left.
 
     Args:
         result: What the function gave; a response may come with its status: `return body, 500`.
-        error: What left it; the status of a client's own request is another's.
+        error: What left it; the status that an exception of a client has is that of another's answer.
         has_begun: Whether a part of the answer was sent.
         read: Reads a member of the error.
     """
-    if error is not None and not isinstance(error, Exception):
-        return "answered" if has_begun else None
     if error is None:
         given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
         status = getattr(result, "status_code", given)
         status = status if type(status) is int else 200
     else:
-        is_of_client = read(error, "response") is not None or read(error, "request") is not None
-        status = 500 if is_of_client else getattr(error, "status_code", 500)
-    if not isinstance(status, int) or status < 400:
+        kinds = type(error).__mro__
+        names = {c.__name__ for c in kinds if any(f"{c.__module__}.".startswith(f"{s}.") for s in _SERVERS)}
+        is_over = isinstance(error, SystemExit) and not error.code
+        if is_over or (names & _ENDS_WELL and not read(error, "exit_code")):
+            return "answered"
+        if not isinstance(error, Exception) or names & _LEAVES:
+            return "answered" if has_begun else None
+        status = 400 if names & _REFUSES else 500
+        if names or not any(map(_is_of_library, kinds)):
+            said = [read(error, "status_code"), *(getattr(type(error), n, None) for n in ("status_code", "code"))]
+            status = next((n for n in said if type(n) is int and n >= 300), status)
+        # What is raised because another service refused, or was too busy, is no fault of the request.
+        others = [e for e in (error, error.__context__) for n in ("response", "request") if read(e, n) is not None]
+        if others or (status in (408, 429) and error.__context__ is not None):
+            status = 500
+    if status < 400:
         return "answered"
     return "failed" if status >= 500 else "refused"
 
@@ -255,6 +280,12 @@ def is_failed(error: BaseException | None) -> bool:
     """
     names = [c.__name__ for c in type(error).__mro__]
     return isinstance(error, Exception) and not any(_GOES_ON.search(name) for name in names)
+
+
+def _is_of_library(kind: type) -> bool:
+    """Return whether a class comes from an installed package, and not from the program."""
+    path = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return "site-packages" in path or "dist-packages" in path
 
 
 def count_found(value: Any) -> int | None:

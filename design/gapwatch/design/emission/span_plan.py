@@ -297,7 +297,7 @@ class _Planner:
 
     def _requests(self) -> str:
         self.made.start["request_outcome"] = "answered"
-        for hit in self._hits("fails_request", "answer"):
+        for hit in (*self._hits("fails_request", "answer"), *self._hits("fails_run", "answer")):
             self._mark(hit.symbol, hit.line, "set", "request_outcome", "failed")
         return ""
 

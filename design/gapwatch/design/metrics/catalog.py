@@ -411,7 +411,7 @@ class Catalog:
         swallowing = [h for h in swallowing if (h.path, h.line) not in flow]
         # The same holds of a handler that ends a run, tells the model, or answers a request.
         ends = {(e.path, e.line) for one in self.component.loops for e in one.exits if e.is_good or e.how in one.bad}
-        told = (*self._hits("tells_model_error", "tool error"), *self._hits("fails_request", "answer"))
+        told = (*self._hits("tells_model_error", "tool error"), *self._failing("answer"))
         ends |= {(h.path, h.line) for h in told}
         swallowing = [h for h in swallowing if not any(path == h.path and self._handles(h, at) for path, at in ends)]
         # A handler around one parse counts what the text of the parse shows already.
@@ -454,7 +454,7 @@ class Catalog:
                     questions=[f"q-{self.component.id}-default"] if family == "swallowed_errors" else [],
                     action=action,
                 )
-        status = {(h.path, h.line) for h in self._hits("fails_request", "status")}
+        status = {(h.path, h.line) for h in self._failing("status")}
         passing = self._hits("has_try_except", "translates", "reraises")
         if hits := [h for h in passing if (h.path, h.line) not in status]:
             yield self._errors("error_rate", hits)
@@ -481,13 +481,17 @@ class Catalog:
         )
 
     def _requests(self) -> Iterator[MetricDesign]:
-        hits = self._hits("fails_request")
-        if hits:
+        for family, pattern, purpose in (
+            ("failed_requests", "fails_request", "requests that users send are answered, and not with an error"),
+            ("failed_runs", "fails_run", "runs come to their end, and no error leaves them or ends them"),
+        ):
+            if not (hits := self._hits(pattern)):
+                continue
             yield self._make(
-                "failed_requests",
+                family,
                 hits,
                 {"form": "check", "field": "attributes.request_outcome", "not": {"one_of": ["failed"]}},
-                purpose="requests that users send are answered, and not with an error, whatever their status says",
+                purpose=f"{purpose}, whatever their status says",
                 concern="reliability",
                 fields=["attributes.request_outcome"],
                 better="lower",
@@ -496,12 +500,16 @@ class Catalog:
                 valid_when="a request with a fault of its own (status 400 to 499) is refused, and did not fail",
             )
 
+    def _failing(self, kind: str) -> list[PatternHit]:
+        """Return where requests and runs fail in one way."""
+        return [*self._hits("fails_request", kind), *self._hits("fails_run", kind)]
+
     def _failed(self) -> list[PatternHit]:
         """Return the failures given back as answers that are counted as such, and by no other metric."""
         if not self.is_reached:
             return []
         # What a model is told of its tools, and what a user gets, are counted by metrics of their own.
-        told = {(h.path, h.line) for h in (*self._hits("tells_model_error"), *self._hits("fails_request", "answer"))}
+        told = {(h.path, h.line) for h in (*self._hits("tells_model_error"), *self._failing("answer"))}
         hits = [h for h in self._hits("returns_failure") if (h.path, h.line) not in told]
         # What follows the last attempt is counted by the retries that are exhausted.
         loops = self._hits("has_retry_loop", "loop", "limit")

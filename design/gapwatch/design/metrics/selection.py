@@ -58,7 +58,7 @@ ADDED = "f-add-"
 #: Worth of a family by the end of its name, the first that fits.
 _WORTH: tuple[tuple[str, float], ...] = (
     ("agent_exits", 6),
-    ("failed_requests", 6.5),
+    *((family, 6.5) for family in ("failed_requests", "failed_runs")),
     ("tool_errors", 6),
     ("format_errors", 5),
     ("agent_steps", 4.5),

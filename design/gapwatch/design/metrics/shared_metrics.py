@@ -24,6 +24,7 @@ MODEL_CALLS = "model_calls"
 #: Families that are one metric of all components, with the id of the component that stands for them.
 _OF_ALL = {
     "failed_requests": "endpoints",
+    "failed_runs": "application",
     "tool_errors": "agents",
     "agent_exits": "agents",
     "agent_steps": "agents",

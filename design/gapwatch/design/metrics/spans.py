@@ -36,6 +36,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_circuit_breaker": ("attributes.breaker",),
     "returns_failure": ("attributes.answer_outcome",),
     "fails_request": ("attributes.request_outcome",),
+    "fails_run": ("attributes.request_outcome",),
     "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
     "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
     "cuts_context": ("attributes.context_outcome",),
@@ -191,6 +192,8 @@ def integration_points(
 #: Most functions of one component that are asked for a span for one pattern. Nobody instruments hundreds; the report
 #: counts the functions that are left out.
 MAX_FUNCTIONS = 4
+#: Most functions of one component in which runs begin, such as the nodes of a graph; each may be the one that fails.
+MAX_ROOTS = 12
 #: Most tools of one component; any of them may be the one that fails.
 MAX_TOOLS = 12
 #: Most functions of one component that are asked for a span for one capability (searching, embedding, guarding).
@@ -201,6 +204,7 @@ _ORDER = (
     "runs_agent",
     "tells_model_error",
     "fails_request",
+    "fails_run",
     "has_cascade",
     "parses_json",
     "runs_code",
@@ -242,9 +246,9 @@ def _chosen(component: ComponentDraft, graph: CallGraph, distances: dict[str, in
                 # Swallowed errors are visible nowhere else, so their handlers come first; wrapped calls come last.
                 rank = (hit.kind in ("translates", "reraises", "wrapped", "tool"), hit.path, hit.line)
                 ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
-        if pattern == "fails_request":
+        if pattern in ("fails_request", "fails_run"):
             # Nothing in the program calls them; those nearest to a model give the answers that matter.
-            kept.update(sorted(ranks, key=lambda s: (distances.get(s, 99), ranks[s], s))[:MAX_FUNCTIONS])
+            kept.update(sorted(ranks, key=lambda s: (distances.get(s, 99), ranks[s], s))[:MAX_ROOTS])
         else:
             choose(ranks, MAX_TOOLS if pattern == "tells_model_error" else MAX_FUNCTIONS)
     return kept

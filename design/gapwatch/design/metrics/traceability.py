@@ -136,8 +136,8 @@ def set_alerts(
 MAX_PAGES_OF_COMPONENT = 2
 #: Most metrics of a portfolio that page; one fault shows in several metrics at once.
 MAX_PAGES = 3
-#: Families that may page, the most urgent first: no answer, a request that fails, nothing found.
-_URGENT = ("answer_present", "failed_requests", "passages_found")
+#: Families that may page, the most urgent first: no answer, a request or a run that fails, nothing found.
+_URGENT = ("answer_present", "failed_requests", "failed_runs", "passages_found")
 #: Families that do where the function itself asks a model.
 _URGENT_OF_MODELS = ("error_rate", "service_errors")
 
@@ -154,7 +154,8 @@ def _may_page(metric: MetricDesign) -> bool:
 
 
 def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_goal: bool) -> str:
-    if component.priority == "tertiary" and radius == 0 and metric.family not in ("failed_requests", "tool_errors"):
+    is_of_runs = metric.family in ("failed_requests", "failed_runs", "tool_errors")
+    if component.priority == "tertiary" and radius == 0 and not is_of_runs:
         return "note"
     if metric.severity == "note":
         return "note"

@@ -38,6 +38,7 @@ PATTERNS = (
     "has_circuit_breaker",
     "returns_failure",
     "fails_request",
+    "fails_run",
     "runs_agent",
     "tells_model_error",
     "cuts_context",

@@ -1,4 +1,4 @@
-"""Finds where a user gets a failure instead of an answer: in what serves requests, and where layers below give up."""
+"""Finds where a run fails: errors that leave the function it begins in, and what that gives instead of an answer."""
 
 from __future__ import annotations
 
@@ -6,48 +6,66 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
-from gapwatch.design.callgraph.graph import CallGraph, Symbol
+from gapwatch.design.agents.node_graph import NodeGraph
+from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_walk import kinds_of, names_in
-from gapwatch.design.patterns.failures import is_trial
+from gapwatch.design.patterns.code_walk import calls_in, calls_of, kinds_of, names_in, own_expressions, tags_in, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.routes.ways_in import WAITS, WaysIn
 from gapwatch.design.source.ir import (
+    Expr,
     Stmt,
     body_of,
+    call_line,
+    constant_of,
+    end_of,
     handler_body,
     handlers_of,
+    is_call,
     is_name,
     iterable_of,
+    keywords_of,
     line_of,
     name_of,
+    positional_of,
     value_of,
 )
 from gapwatch.design.source.program import Program, last_name, statements
 
-#: Decorators by which a framework runs a function for each request or message of a user.
-_SERVES = re.compile(
-    r"^(fastapi|starlette|flask|quart|sanic|litestar|aiohttp|django|rest_framework|falcon|bottle|robyn|chainlit|slack_bolt"
-    r"|discord|telegram|aiogram|functions_framework)\b.*\."
-    r"(get|post|put|delete|patch|route|api_route|websocket|on_message|message|event|http|view|api_view|app_mention|command)$"
-)
-_PATTERN = "fails_request"
-#: Endpoints by which a person looks whether something works.
-_LOOKS = re.compile(r"^_*(check|test|ping|probe|verify)_|(^|_)health")
+_REQUEST, _RUN = "fails_request", "fails_run"
 #: Exceptions that become the status of a response.
 _STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
-#: Edges to what a function waits for.
-_WAITS = frozenset({"call", "construct", "property", "protocol", "dynamic"})
 _BROAD = frozenset({"Exception", "BaseException"})
+#: Exceptions of models, services and networks: what they tell is no fault of the request.
+_OF_SERVICES = re.compile(
+    r"^(API(Status|Connection|Timeout|Response)?Error|RateLimit\w*|OpenAIError|AnthropicError|ClientError|BotoCoreError"
+    r"|ServiceUnavailable\w*|ResourceExhausted|GraphRecursionError|HttpResponseError|HTTPStatusError|RequestException"
+    r"|ConnectionError|ConnectError|TimeoutError|Timeout|\w*APIError)$"
+)
+#: Calls that read what a request says.
+_READS_REQUEST = re.compile(
+    r"^(get_json|json|loads|form|body|get|model_validate\w*|parse_obj|receive\w*|decode|int|float|str|UUID|strip|lower)$"
+)
+#: Calls that take the pieces of a generator.
+_TAKES = frozenset({"list", "tuple", "next", "anext", "join"})
+_MAX_DEPTH = 2
 
 
 def find_request_failures(
-    program: Program, sites: CallSites, graph: CallGraph, hits: Collection[PatternHit], distances: dict[str, int]
+    program: Program,
+    sites: CallSites,
+    graph: CallGraph,
+    hits: Collection[PatternHit],
+    distances: dict[str, int],
+    graphs: Iterable[NodeGraph] = (),
 ) -> set[PatternHit]:
-    """Return the failures that a user sees of requests that lead to a model, an embedding or a search.
+    """Return the failures of requests and runs that lead to a model.
 
-    A failure below counts where the function that serves the request calls a function that takes every error of its
-    work and gives something back: what the layers under it raise and wrap ends there.
+    A server is told by its requests; a program without one by the runs of its graphs and commands, and a library by the
+    calls of its public functions. A failure below counts where the function in which the run begins calls one that
+    takes every error of its work and gives something back: what the layers under it raise and wrap ends there.
 
     Args:
         program: All files in intermediate form.
@@ -55,67 +73,255 @@ def find_request_failures(
         graph: The call graph.
         hits: Patterns of production code.
         distances: Calls to the nearest model by symbol.
+        graphs: Graphs of nodes.
     """
-    by_symbol: dict[str, list[PatternHit]] = defaultdict(list)
-    for hit in hits:
-        if hit.pattern in ("returns_failure", "has_try_except"):
-            by_symbol[hit.symbol].append(hit)
-    decorators = {s.id: s.decorators for s in graph.symbols if _serves(s) and not s.tags and s.id in distances}
-    serving = set(decorators)
-    out: set[PatternHit] = set()
-    waiting = _waiting({h.symbol for h in hits if h.pattern == "calls_llm" and h.kind == "direct"}, sites)
-    numbers = sites.numbers(program)
-    for symbol in serving:
-        nested = [s for s in by_symbol if s == symbol or s.startswith(f"{symbol}.")]
-        subject = Subject(program, sites, program.functions[numbers[symbol]])
-        seen = {h for s in nested for h in _seen(by_symbol[s], subject)}
-        out.update(seen or (_raised(subject, decorators[symbol]) if symbol in waiting else ()))
-        for edge in sites.callees.get(symbol, ()):
-            if edge.dst in serving or edge.dst not in numbers:
+    asking = {h.symbol for h in hits if h.pattern == "calls_llm" and h.kind == "direct"}
+    found = _Failures(program, sites, hits, WaysIn(program, sites, graph, graphs, asking, distances), distances)
+    return found.of_requests() | found.of_runs()
+
+
+class _Failures:
+    def __init__(
+        self,
+        program: Program,
+        sites: CallSites,
+        hits: Collection[PatternHit],
+        ways: WaysIn,
+        distances: dict[str, int],
+    ) -> None:
+        self._program, self._sites, self._ways, self._distances = program, sites, ways, distances
+        self._numbers = sites.numbers(program)
+        self._lines: dict[str, set[int]] = defaultdict(set)
+        self._by_symbol: dict[str, list[PatternHit]] = defaultdict(list)
+        for hit in hits:
+            if hit.pattern in ("returns_failure", "has_try_except"):
+                self._by_symbol[hit.symbol].append(hit)
+            elif hit.pattern == "calls_llm" and hit.kind == "direct":
+                self._lines[hit.symbol].update(range(hit.line, hit.end + 1))
+
+    def of_requests(self) -> set[PatternHit]:
+        """Return the failures of what a server runs."""
+        out: set[PatternHit] = set()
+        for symbol in self._requests:
+            subject = self._subject(symbol)
+            seen = {h for s in self._nested(symbol) for h in self._seen(s)} | set(self._lost(subject))
+            out |= seen or set(self._raised(subject))
+            for edge in self._sites.callees.get(symbol, ()):
+                if edge.dst in self._requests or edge.dst not in self._numbers:
+                    continue
+                below = self._subject(edge.dst)
+                if (edge.dst in self._distances and _gives_back(subject, edge.dst)) or _hands_on(below):
+                    out.update(self._given_up(below))
+        return out
+
+    def of_runs(self) -> set[PatternHit]:
+        """Return the failures of graphs, commands and public functions that no request leads to."""
+        ways = self._ways
+        served = ways.below(self._requests)
+        roots = set() if self._requests else set(ways.commands)
+        is_told = bool(self._program.texts.named("langgraph.json", ""))
+        nodes = ways.nodes - served - (set() if is_told else ways.below(roots))
+        if not self._requests and not roots:
+            roots |= ways.exported - ways.below(nodes)
+        out: set[PatternHit] = set()
+        for symbol in roots | nodes:
+            subject = self._subject(symbol)
+            found = set(self._raised(subject)) or (set() if symbol in nodes else set(self._ended(subject, 0)))
+            # What a server runs in a graph is told with its requests.
+            out |= {replace(h, pattern=_REQUEST if self._requests else _RUN) for h in found}
+        return out
+
+    # -- where a run begins ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _requests(self) -> set[str]:
+        """Functions that answer requests; where one hands back a stream, the generator that makes it."""
+        found: set[str] = set()
+        for symbol in self._ways.requests:
+            is_socket = any(d.endswith(".websocket") for d in self._ways.symbols[symbol].decorators)
+            found |= self._streams(self._subject(symbol), 0) | ({symbol} if not is_socket else set())
+        return found
+
+    def _streams(self, subject: Subject, depth: int) -> set[str]:
+        """Return the generators that lead to a model, and that a function makes and does not take from."""
+        out: set[str] = set()
+        if subject.ir.is_generator:
+            return out
+        for call in subject.calls:
+            for edge in subject.inside(call):
+                if edge.dst not in self._numbers or edge.dst not in {*self._distances, *self._ways.waiting}:
+                    continue
+                below = self._subject(edge.dst)
+                if below.ir.is_generator and id(call) not in self._taken_from(subject):
+                    out.add(edge.dst)
+                elif depth < _MAX_DEPTH and not below.ir.is_generator and edge.dst not in self._ways.requests:
+                    out |= self._streams(below, depth + 1)
+        return out
+
+    def _taken_from(self, subject: Subject) -> set[int]:
+        """Return the calls, by id, whose pieces a function takes."""
+        taken: list[Expr] = []
+        for s in subject.statements:
+            taken += [iterable_of(s)] if s[0] == "for" else []
+            for e in (inner for whole in own_expressions(s) for inner in walk(whole)):
+                if e[0] in ("lc", "gc", "sc", "dc"):
+                    taken += [iterable for _, iterable, _ in e[3]]
+                elif e[0] == "Y":
+                    taken.append(e[1])
+                elif is_call(e) and (last_name(e) in _TAKES or any(map(self._takes_given, subject.inside(e)))):
+                    taken += list(positional_of(e))
+        names = {str(name_of(e)) for e in taken if is_name(e)}
+        for s in subject.statements:
+            if s[0] == "assign" and (value := value_of(s)) is not None and names & names_in(s[2][0]):
+                taken.append(value)
+        return {id(c) for e in taken for c in calls_of(e)}
+
+    def _takes_given(self, edge: CallEdge) -> bool:
+        return edge.dst in self._numbers and _hands_on(self._subject(edge.dst))
+
+    def _subject(self, symbol: str) -> Subject:
+        return Subject(self._program, self._sites, self._program.functions[self._numbers[symbol]])
+
+    def _nested(self, symbol: str) -> list[str]:
+        inside = f"{symbol}."
+        return [s for s in self._by_symbol if s == symbol or s.startswith(inside)]
+
+    # -- how it fails ------------------------------------------------------------------------------------------
+
+    def _work(self, subject: Subject) -> set[int]:
+        """Return the lines at which a function waits for a model."""
+        lines = set(self._lines.get(subject.symbol, ()))
+        for edge in self._sites.callees.get(subject.symbol, ()):
+            if edge.kind in WAITS and edge.dst in self._ways.waiting:
+                lines |= {line for _, line in edge.sites}
+        made = {call_line(c) for c in subject.calls if self._makes_stream(subject, c)}
+        return lines - made
+
+    def _makes_stream(self, subject: Subject, call: Expr) -> bool:
+        inside = [e for e in subject.inside(call) if e.dst in self._numbers]
+        is_stream = bool(inside) and all(self._subject(e.dst).ir.is_generator for e in inside)
+        return is_stream and id(call) not in self._taken_from(subject)
+
+    def _raised(self, subject: Subject) -> Iterator[PatternHit]:
+        """Yield the whole of a function that does not take each error of its work: its framework answers for it."""
+        work, symbol = self._work(subject), subject.symbol
+        taking = [s for s in subject.statements if s[0] == "try" and _takes_all(s)]
+        if not work and symbol in self._ways.waiting and not self._makes_streams(subject):
+            # Whom it asks is not known.
+            is_left = not any(s in subject.ir.body for s in taking)
+        else:
+            is_left = any(not any(_is_in(s, line) for s in taking) for line in work)
+        is_node = symbol in self._ways.nodes and not any(s in subject.ir.body for s in taking)
+        if is_left or is_node:
+            line, end = subject.ir.line, subject.ir.end
+            name = subject.ir.name or "the page"
+            yield subject.hit(_REQUEST, max(line, 1), end, "raises", f"errors leave {name}", 0.9)
+
+    def _makes_streams(self, subject: Subject) -> bool:
+        return any(self._makes_stream(subject, c) for c in subject.calls)
+
+    def _seen(self, symbol: str) -> Iterator[PatternHit]:
+        """Yield where a function gives a failure back, but for what refuses the request before its work begins."""
+        subject = self._subject(symbol)
+        work = self._work(subject)
+        for hit in self._by_symbol[symbol]:
+            around = [s for s in subject.statements if s[0] == "try" and _handles(s, hit.line)]
+            if hit.pattern == "returns_failure":
+                is_of_work = any(map(_does_work, around)) if around else not work or hit.line > min(work)
+                if is_of_work:
+                    yield replace(hit, pattern=_REQUEST, kind="answer")
+            elif any(line_of(s) == hit.line and _raises_status(s) for s in subject.statements if s[0] == "try"):
+                yield replace(hit, pattern=_REQUEST, kind="status")
+
+    def _lost(self, subject: Subject) -> Iterator[PatternHit]:
+        """Yield handlers that end a run whose work has failed, whatever they give back."""
+        work = self._work(subject)
+        told = {h.line for h in self._by_symbol[subject.symbol] if h.pattern == "returns_failure"}
+        loops = [s for s in subject.statements if s[0] in ("for", "while")]
+        for s in subject.statements:
+            if s[0] != "try" or not any(_is_in(s, line) for line in work):
                 continue
-            below = Subject(program, sites, program.functions[numbers[edge.dst]])
-            if edge.dst in distances or _hands_on(below):
-                out.update(_given_up(below, by_symbol[edge.dst]))
-    return out
+            first, last = line_of(s), end_of(s)
+            if any(line > last for line in work) or any(line_of(o) < first and last <= end_of(o) for o in loops):
+                continue
+            for handler in handlers_of(s):
+                body = handler_body(handler)
+                at = range(int(handler[0]), int(handler[-1]) + 1)
+                if work & set(at) or not (_is_broad(handler) or self._is_of_service(handler)):
+                    continue
+                if (refused := _refuses(body)) and not _raises_own(s):
+                    yield subject.hit(_REQUEST, refused, refused, "answer", "a failure is sent as a refusal", 0.8)
+                elif not tags_in(body, "raise") and not told & set(at):
+                    line = line_of(body[0]) if body else int(handler[-1])
+                    caught = ", ".join(last_name(k) for k in kinds_of(handler)) or "everything"
+                    yield subject.hit(_REQUEST, line, line, "answer", f"except {caught}: ends the run", 0.8)
+
+    def _is_of_service(self, handler: Stmt) -> bool:
+        names = {last_name(one) for one in kinds_of(handler)} - self._own_classes
+        return any(map(_OF_SERVICES.search, names))
+
+    @cached_property
+    def _own_classes(self) -> set[str]:
+        return {c.ir.name for c in self._program.classes}
+
+    def _ended(self, subject: Subject, depth: int) -> Iterator[PatternHit]:
+        """Yield where a run ends that lets no error out: in its own handlers, or in the one function that it calls."""
+        lost = list(self._lost(subject))
+        seen = [h for h in self._seen(subject.symbol) if any(_handles(s, h.line) for s in _tries(subject))]
+        if lost or seen:
+            yield from {*lost, *seen}
+            return
+        work = self._work(subject)
+        below = {
+            e.dst
+            for e in self._sites.callees.get(subject.symbol, ())
+            if e.kind in WAITS and e.dst in self._ways.waiting and any(line in work for _, line in e.sites)
+        }
+        if len(below) == 1 and depth < _MAX_DEPTH and (symbol := below.pop()) in self._numbers:
+            under = self._subject(symbol)
+            yield from set(self._raised(under)) or self._ended(under, depth + 1)
+
+    def _given_up(self, subject: Subject) -> Iterator[PatternHit]:
+        """Yield what a function gives back where all that it does has failed."""
+        body = [s for s in subject.ir.body if s[0] != "expr" or s[2][0] != "k"]
+        while body and _says_the_end(body[-1]):
+            body.pop()
+        if not body or body[-1][0] != "try" or sum(1 for s in body if s[0] == "try") > 1:
+            return
+        before = body[:-1]
+        if len(list(statements(body_of(body[-1])))) < len(list(statements(tuple(before)))):
+            return
+        for handler in handlers_of(body[-1]):
+            if _is_broad(handler):
+                last = max((line_of(x) for x in statements(handler_body(handler))), default=0)
+                for hit in self._by_symbol[subject.symbol]:
+                    if hit.pattern == "returns_failure" and int(handler[0]) <= hit.line <= last:
+                        yield replace(hit, pattern=_REQUEST, kind="answer")
 
 
-def _serves(symbol: Symbol) -> bool:
-    is_look = is_trial(symbol.id.rpartition(".")[2]) or _LOOKS.search(symbol.id.rpartition(".")[2])
-    return symbol.kind == "function" and not is_look and any(_SERVES.search(d) for d in symbol.decorators)
+def _tries(subject: Subject) -> list[Stmt]:
+    return [s for s in subject.statements if s[0] == "try"]
 
 
-def _seen(hits: list[PatternHit], subject: Subject) -> Iterator[PatternHit]:
-    for hit in hits:
-        if hit.pattern == "returns_failure":
-            yield replace(hit, pattern=_PATTERN, kind="answer")
-        elif any(line_of(s) == hit.line and _raises_status(s) for s in subject.statements if s[0] == "try"):
-            yield replace(hit, pattern=_PATTERN, kind="status")
+def _is_in(s: Stmt, line: int) -> bool:
+    """Return whether a line lies in what a `try` protects."""
+    first = min((int(h[0]) for h in handlers_of(s)), default=end_of(s) + 1)
+    return line_of(s) <= line < first
 
 
-def _waiting(asking: set[str], sites: CallSites) -> set[str]:
-    """Return functions that ask a model, and those that wait for them; the background fails after the answer."""
-    found, frontier = set(asking), list(asking)
-    while frontier:
-        for edge in sites.callers.get(frontier.pop(), ()):
-            if edge.kind in _WAITS and edge.src not in found:
-                found.add(edge.src)
-                frontier.append(edge.src)
-    return found
+def _handles(s: Stmt, line: int) -> bool:
+    return any(int(h[0]) <= line <= int(h[-1]) for h in handlers_of(s))
 
 
-def _raised(subject: Subject, decorators: Iterable[str]) -> Iterator[PatternHit]:
-    """Yield the whole of a function that takes no error of its work: the framework answers for it."""
-    # What fails while a response is sent is seen by the stream alone, and who is connected may leave.
-    is_sent = any(subject.reach(call).capability == "stream" for call in subject.calls)
-    is_taken = any(_is_broad(h) for s in subject.ir.body if s[0] == "try" for h in handlers_of(s))
-    if (
-        not is_sent
-        and not is_taken
-        and not subject.ir.is_generator
-        and not any(d.endswith(".websocket") for d in decorators)
-    ):
-        line, end = subject.ir.line, subject.ir.end
-        yield subject.hit(_PATTERN, line, end, "raises", f"errors leave {subject.ir.name}", 0.9)
+def _takes_all(s: Stmt) -> bool:
+    """Return whether a `try` lets no error out."""
+    return any(_is_broad(h) and not tags_in(handler_body(h), "raise") for h in handlers_of(s))
+
+
+def _does_work(s: Stmt) -> bool:
+    """Return whether a `try` protects more than reading what a request says."""
+    names = [last_name(c) for c in calls_in(body_of(s))]
+    return not names or not all(map(_READS_REQUEST.search, names))
 
 
 def _raises_status(s: Stmt) -> bool:
@@ -127,22 +333,33 @@ def _raises_status(s: Stmt) -> bool:
     )
 
 
-def _given_up(subject: Subject, hits: list[PatternHit]) -> Iterator[PatternHit]:
-    """Yield what a function gives back where all that it does has failed."""
-    body = [s for s in subject.ir.body if s[0] != "expr" or s[2][0] != "k"]
-    while body and _says_the_end(body[-1]):
-        body.pop()
-    if not body or body[-1][0] != "try" or sum(1 for s in body if s[0] == "try") > 1:
-        return
-    before = body[:-1]
-    if len(list(statements(body_of(body[-1])))) < len(list(statements(tuple(before)))):
-        return
-    for handler in handlers_of(body[-1]):
-        if _is_broad(handler):
-            last = max((line_of(x) for x in statements(handler_body(handler))), default=0)
-            for hit in hits:
-                if hit.pattern == "returns_failure" and int(handler[0]) <= hit.line <= last:
-                    yield replace(hit, pattern=_PATTERN, kind="answer")
+def _refuses(body: tuple[Stmt, ...]) -> int:
+    """Return the line at which a handler ends in a status of 400 to 499 for any error; 0 for none."""
+    value = value_of(body[-1]) if body and body[-1][0] == "raise" else None
+    if value is None or not is_call(value) or last_name(value) not in _STATUS:
+        return 0
+    given = [*positional_of(value)[:1], *(v for k, v in keywords_of(value) if k == "status_code")]
+    codes = [constant_of(e) for e in given if e[0] == "k"]
+    return line_of(body[-1]) if any(type(c) is int and 400 <= c < 500 for c in codes) else 0
+
+
+def _raises_own(s: Stmt) -> bool:
+    """Return whether what a `try` protects refuses a request by a status of its own."""
+    return any(
+        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
+        for x in statements(body_of(s))
+    )
+
+
+def _gives_back(subject: Subject, symbol: str) -> bool:
+    """Return whether a function gives back what another gives, in whatever form."""
+    name, given = symbol.rpartition(".")[2], subject.returned
+    names = {n for e in given for n in names_in(e)}
+    for s in subject.statements:
+        value = value_of(s) if s[0] == "assign" else None
+        if value is not None and names & {n for t in s[2] for n in names_in(t)}:
+            given = [*given, value]
+    return any(last_name(x) == name for e in given for x in walk(e) if x[0] in "na")
 
 
 def _hands_on(subject: Subject) -> bool:

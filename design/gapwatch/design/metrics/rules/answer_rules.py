@@ -151,7 +151,7 @@ def _tells(subject: Subject, names: set[str], view: CodeView) -> bool:
     lines = {
         h.line
         for h in view.code.material.hits_of(subject.symbol)
-        if h.pattern in ("returns_failure", "fails_request") and not h.evidence.startswith("empty")
+        if h.pattern in ("returns_failure", "fails_request", "fails_run") and not h.evidence.startswith("empty")
     }
     branches = [branches_of(s)[0] for s in subject.statements if s[0] == "if"]
     return any(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
-from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
 from gapwatch.design.metrics.rules.harmless_calls import handed_functions
@@ -31,6 +31,10 @@ _OF_HANDLERS = frozenset(
 _OF_ERRORS = frozenset({"status", "output", "attributes.retry_outcome"})
 #: Fields of metrics of what is given instead where a handler takes an error.
 _OF_WAYS_OUT = frozenset({"attributes.answer_outcome", "attributes.fallback_depth"})
+#: What became of a run.
+_OF_RUNS = "attributes.request_outcome"
+#: Families of errors that leave their function, whatever failed; those of services, stores and models say what.
+_OF_ANY_ERROR = ("error_rate", "stream_completed")
 _WIDE = frozenset({"Exception", "BaseException"})
 
 
@@ -52,10 +56,13 @@ class FailurePaths:
 
     def is_told(self, metric: MetricDesign, others: Iterable[MetricDesign]) -> bool:
         """Return whether each failure of a metric is one of other metrics: of what it calls, or of the same handler."""
+        others = [o for o in others if o is not metric]
+        runs = [o for o in others if o.claim.get("field") == _OF_RUNS]
+        if runs and self._ends_runs(metric, frozenset[tuple[object, ...]]().union(*map(self._watches, runs))):
+            return True
         ways = self.ways(metric)
         if not ways:
             return False
-        others = [o for o in others if o is not metric]
         if metric.claim.get("field") in _OF_WAYS_OUT:
             # A missing answer says that something failed, and not what was given instead.
             others = [o for o in others if o.claim.get("field") != "output"]
@@ -71,7 +78,8 @@ class FailurePaths:
             metrics: Metrics of errors; one that no place is left of is left out.
             others: Metrics that count errors, too.
         """
-        others = list(others)
+        # That a run failed does not say which service did.
+        others = [o for o in others if o.claim.get("field") != _OF_RUNS]
         watched = {key for other in others for key in self._watches(other)}
         # A missing answer says that something failed, and not where.
         above = {key for o in others if o.claim.get("field") != "output" for key in self._watches(o)}
@@ -104,6 +112,32 @@ class FailurePaths:
                 out.append(metric)
         return out
 
+    def _ends_runs(self, metric: MetricDesign, watched: Way) -> bool:
+        """Return whether each error that a metric counts reaches where a run begins, and ends it there."""
+        if metric.source != "catalog" or not without_number(metric.family).endswith(_OF_ANY_ERROR):
+            return False
+        symbols = [self.code.function_at(p) for p in metric.places]
+        return bool(symbols) and all(s is not None and self._reaches(s, watched, frozenset()) for s in symbols)
+
+    def _reaches(self, symbol: str, watched: Way, above: frozenset[str]) -> bool:
+        """Return whether what leaves a function is counted where each of its callers, or theirs, hands it on to."""
+        if ("leaves", symbol) in watched:
+            return True
+        calls = [(c, line) for c, line in self._callers.get(symbol, ()) if c not in above and c != symbol]
+        if not calls:
+            return symbol in above
+        return all(self._reaches_from(c, line, watched, above | {symbol}) for c, line in calls)
+
+    def _reaches_from(self, caller: str, line: int, watched: Way, above: frozenset[str]) -> bool:
+        subject = self.code.subject(caller)
+        if subject is None:
+            return False
+        around = [s for s in subject.statements if s[0] == "try" and in_body(s, line)]
+        taking = [s for s in around if self.errors.swallows(subject, s)]
+        if taking:
+            return ("ends", *_taken(subject, max(taking, key=line_of))) in watched
+        return self._reaches(caller, watched, above)
+
     def _is_told_above(self, symbol: str, watched: set[tuple[object, ...]], depth: int = 0) -> bool:
         """Return whether each caller of a function hands its errors to something that a metric watches."""
         calls = self._callers.get(symbol, ())
@@ -122,7 +156,10 @@ class FailurePaths:
     @functools.cached_property
     def _callers(self) -> dict[str, list[tuple[str, int]]]:
         out: dict[str, list[tuple[str, int]]] = {}
+        tagged = {s.id for s in self.code.material.graph.symbols if s.tags}
         for edge in self.code.material.graph.edges:
+            if edge.src in tagged:
+                continue
             out.setdefault(edge.dst, []).extend((edge.src, line) for _, line in edge.sites)
         return out
 
@@ -265,6 +302,10 @@ class FailurePaths:
                 continue
             if field in _OF_ERRORS or (field == "attributes.tool_errors" and place.line == subject.ir.line):
                 yield "leaves", subject.symbol
+            elif field == _OF_RUNS:
+                yield "leaves", subject.symbol
+                if (s := self._try_at(subject, place.line, is_inside=True)) is not None:
+                    yield "ends", *_taken(subject, s)
             elif field in _OF_HANDLERS:
                 s = self._try_at(subject, place.line, is_inside=field != "attributes.swallowed_errors")
                 if s is not None:
