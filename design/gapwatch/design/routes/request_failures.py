@@ -44,6 +44,11 @@ _OF_SERVICES = re.compile(
     r"|ServiceUnavailable\w*|ResourceExhausted|GraphRecursionError|HttpResponseError|HTTPStatusError|RequestException"
     r"|ConnectionError|ConnectError|TimeoutError|Timeout|\w*APIError)$"
 )
+#: Exceptions that say of a request that it is at fault.
+_OF_REQUESTS = re.compile(
+    r"NotFound|DoesNotExist|Unknown|Invalid|BadRequest|Validation|Auth|Permission|Forbidden|Missing|A2A|Rpc|Protocol"
+    r"|JSONDecodeError|^(Value|Key|Type)Error$"
+)
 #: Calls that read what a request says.
 _READS_REQUEST = re.compile(
     r"^(get_json|json|loads|form|body|get|model_validate\w*|parse_obj|receive\w*|decode|int|float|str|UUID|strip|lower)$"
@@ -110,7 +115,8 @@ class _Failures:
                 if edge.dst in self._requests or edge.dst not in self._numbers:
                     continue
                 below = self._subject(edge.dst)
-                if (edge.dst in self._distances and _gives_back(subject, edge.dst)) or _hands_on(below):
+                is_work = edge.dst in self._distances and (_gives_back(subject, edge.dst) or self._is_all(symbol, edge))
+                if is_work or _hands_on(below):
                     out.update(self._given_up(below))
         return out
 
@@ -118,18 +124,25 @@ class _Failures:
         """Return the failures of graphs, commands and public functions that no request leads to."""
         ways = self._ways
         served = ways.below(self._requests)
-        roots = set() if self._requests else set(ways.commands)
+        is_server = not self._requests.isdisjoint(ways.waiting)
+        roots = set() if is_server else set(ways.commands)
         is_told = bool(self._program.texts.named("langgraph.json", ""))
         nodes = ways.nodes - served - (set() if is_told else ways.below(roots))
-        if not self._requests and not roots:
+        if not is_server and not roots:
             roots |= ways.exported - ways.below(nodes)
         out: set[PatternHit] = set()
         for symbol in roots | nodes:
             subject = self._subject(symbol)
             found = set(self._raised(subject)) or (set() if symbol in nodes else set(self._ended(subject, 0)))
             # What a server runs in a graph is told with its requests.
-            out |= {replace(h, pattern=_REQUEST if self._requests else _RUN) for h in found}
+            out |= {replace(h, pattern=_REQUEST if is_server else _RUN) for h in found}
         return out
+
+    def _is_all(self, symbol: str, edge: CallEdge) -> bool:
+        """Return whether the work of a function is one call, or the one node of a graph that it runs."""
+        kinds = {"framework"} if edge.kind == "framework" else WAITS
+        below = {e.dst for e in self._sites.callees.get(symbol, ()) if e.kind in kinds and e.dst in self._distances}
+        return below == {edge.dst}
 
     # -- where a run begins ------------------------------------------------------------------------------------
 
@@ -228,6 +241,7 @@ class _Failures:
             around = [s for s in subject.statements if s[0] == "try" and _handles(s, hit.line)]
             if hit.pattern == "returns_failure":
                 is_of_work = any(map(_does_work, around)) if around else not work or hit.line > min(work)
+                is_of_work &= not any(_takes_faults(s, hit.line) for s in around)
                 if is_of_work:
                     yield replace(hit, pattern=_REQUEST, kind="answer")
             elif any(line_of(s) == hit.line and _raises_status(s) for s in subject.statements if s[0] == "try"):
@@ -316,6 +330,13 @@ def _handles(s: Stmt, line: int) -> bool:
 def _takes_all(s: Stmt) -> bool:
     """Return whether a `try` lets no error out."""
     return any(_is_broad(h) and not tags_in(handler_body(h), "raise") for h in handlers_of(s))
+
+
+def _takes_faults(s: Stmt, line: int) -> bool:
+    """Return whether the handler around a line takes errors alone that say of a request that it is at fault."""
+    taking = [h for h in handlers_of(s) if int(h[0]) <= line <= int(h[-1])]
+    names = [last_name(kind) for h in taking for kind in kinds_of(h)]
+    return bool(names) and all(map(_OF_REQUESTS.search, names))
 
 
 def _does_work(s: Stmt) -> bool:
