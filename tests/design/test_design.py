@@ -352,7 +352,7 @@ def test_one_component_pages_for_what_its_user_feels_first(tmp_path: Path, made:
         for c in made.architecture.components
     }
 
-    assert max(len(p) for p in pages.values()) == 2
+    assert 1 <= max(len(p) for p in pages.values()) <= 2
     assert all(p == [] for c, p in pages.items() if made.architecture.component(c).priority != "primary")
 
 

@@ -35,7 +35,7 @@ from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, c
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.left_out_code import LeftOutCode
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
-from gapwatch.design.metrics.model_prices import ModelPrice, named_models, prices_of, why_without_cost
+from gapwatch.design.metrics.model_prices import ModelPrice, ReadUsage, named_models, prices_of
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
 from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling, open_ones
 from gapwatch.design.metrics.refine import Refiner, apply_operations
@@ -195,9 +195,9 @@ def run_design(
     named = named_models(scan) if any("usage.cost_usd" in m.fields for m in choice.metrics) else []
     prices, selection = prices_of(named), PortfolioSelection(choice.metrics)
     if is_bounded:
-        by_component = {p.component: view.points_of(p.component) for p in view.points}
-        failures = FailurePaths(choice.code, by_component)
-        consequences = Consequences(choice.code, by_component, wishes.concerns)
+        points = {p.component: view.points_of(p.component) for p in view.points}
+        failures, consequences = FailurePaths(choice.code, points), Consequences(choice.code, points, wishes.concerns)
+        usage = ReadUsage(choice.code, scan, choice.metrics, named, code.instrumentation)
         selection = select_metrics(
             choice.metrics,
             view.architecture,
@@ -205,7 +205,7 @@ def run_design(
             facts,
             failures.is_told,
             failures.untold,
-            lambda metric: why_without_cost(metric, named, code.instrumentation) or consequences.kept(metric),
+            lambda metric: usage.why_not(metric) or consequences.kept(metric),
         )
     return _finish(scan, wishes, code, view, choice, selection, prices, refiner)
 

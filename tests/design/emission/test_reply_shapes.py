@@ -132,6 +132,58 @@ def test_a_patched_program_reads_a_reply(name: str) -> None:
     assert said_text(reply) == text
 
 
+_CALL = {"id": "1", "function": {"name": "search", "arguments": {"q": "x"}}}
+#: Replies without a text that say something all the same.
+_CALLS: dict[str, Any] = {
+    "tools of LangChain before its core": Made(
+        content="", additional_kwargs={"tool_calls": [_CALL]}, response_metadata={"finish_reason": "tool_calls"}
+    ),
+    "a function of LangChain before its core": Made(
+        content="",
+        additional_kwargs={"function_call": _CALL["function"]},
+        response_metadata={"finish_reason": "function_call"},
+    ),
+    "Bedrock": {
+        "output": {"message": {"role": "assistant", "content": [{"toolUse": {"name": "search", "input": {"q": "x"}}}]}},
+        "stopReason": "tool_use",
+    },
+    "a tool of the provider": Made(
+        status="completed", output=[Made(type="custom_tool_call", name="search", input={"q": "x"})]
+    ),
+    "a refusal": Made(choices=[Made(message=Made(content=None, refusal="no search"), finish_reason="stop")]),
+}
+#: Replies that say nothing.
+_EMPTY: dict[str, Any] = {
+    "nothing": Made(choices=[Made(message=Made(content=None, tool_calls=None), finish_reason="stop")]),
+    "blanks": Made(choices=[Made(message=Made(content=" \n"), finish_reason="length")]),
+    "LangChain": Made(content="", response_metadata={"finish_reason": "stop"}),
+    "no part": Made(content=[], stop_reason="end_turn", usage=_USAGE),
+    "thoughts alone": Made(content=[Made(type="thinking", thinking="hm")], stop_reason="max_tokens", usage=_USAGE),
+    "thoughts of Bedrock": {
+        "output": {"message": {"content": [{"reasoningContent": {"reasoningText": {"text": "hm"}}}]}},
+        "stopReason": "max_tokens",
+    },
+}
+
+
+@pytest.mark.parametrize("reply", _CALLS.values(), ids=_CALLS)
+def test_a_call_of_a_tool_is_said_as_it_is(reply: Any) -> None:
+    assert "search" in (reply_text(reply) or "") and "search" in (said_text(reply) or "")
+
+
+def test_gemini_calls_a_function_without_a_text() -> None:
+    part = Made(text=None, thought=None, function_call=Made(name="search", args={"q": "x"}))
+    reply = Made(candidates=[Made(content=Made(parts=[part]), finish_reason="STOP")])
+
+    assert reply_text(reply) == '[{"name": "search", "arguments": {"q": "x"}}]'
+
+
+@pytest.mark.parametrize("reply", _EMPTY.values(), ids=_EMPTY)
+def test_an_empty_reply_is_one_without_a_text(reply: Any) -> None:
+    assert [(text or "").strip() for text in (reply_text(reply), said_text(reply))] == ["", ""]
+    assert (reply_text(reply), said_text(reply)) != (None, None)
+
+
 @pytest.mark.parametrize("value", [{"answer": "yes"}, {"documents": ["a"]}, Made(output=["a"]), ["a"], "yes", None])
 def test_other_values_are_no_replies(value: Any) -> None:
     assert (client_reply(value), reply_notes(value)) == ({}, {})

@@ -37,17 +37,21 @@ def chat(question: str):
 def test_a_search_without_results_is_counted_apart_from_one_that_failed(tmp_path: Path) -> None:
     made = run_design(scan_repository(write_tree(tmp_path, {"app.py": _TOOL})))
 
-    of_outcome = {m.family: m for m in made.metrics if m.claim.get("field") == "attributes.answer_outcome"}
+    told = {m.family: m for m in made.metrics if m.family in ("failure_answers", "results_found")}
     lines = _TOOL.splitlines()
-    found = {family: [lines[p.line - 1].strip() for p in m.places] for family, m in of_outcome.items()}
+    found = {family: [lines[p.line - 1].strip() for p in m.places] for family, m in told.items()}
     assert found == {
         "failure_answers": ['return f"Error: the search failed: {error}"'],
         "results_found": ['return "No results found for this question."'],
     }
-    assert of_outcome["results_found"].claim["not"] == {"one_of": ["nothing"]}
+    claim = told["results_found"].claim
+    assert (claim["field"], claim["limit"]) == ("attributes.retrieved_count", {"min": 1})
+    assert told["results_found"].per_trace == "max", "one search of a run that finds something is enough"
     (span,) = [p for p in made.planned if p.span == "search"]
     said = {m.line: m.value for m in span.function.marks if m.field == "answer_outcome"}
     assert sorted(map(str, said.values())) == ["failed", "nothing"]
+    counted = {m.line: m.value for m in span.function.marks if m.field == "retrieved_count"}
+    assert (span.start["retrieved_count"], sorted(map(str, counted.values()))) == (1, ["0", "None"])
 
 
 def test_a_search_that_only_fails_has_no_such_metric(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def answered(question):
     assert why.endswith("fails on the same calls")
 
 
-def test_errors_of_a_function_whose_missing_answer_is_counted_wait_on_the_shelf(tmp_path: Path) -> None:
+def test_a_call_that_raises_is_no_empty_answer_and_waits_on_the_shelf(tmp_path: Path) -> None:
     raising = """
 def reply(question):
     try:
@@ -142,9 +142,9 @@ def reply(question):
 """
     made = _made(tmp_path, app__main=_ASKS + raising)
 
-    assert [m.family for m in made.metrics if m.claim.get("field") in ("status", "output")] == ["answer_present"]
-    shelved = {s.metric.family: s.why for s in made.selection.shelf}
-    assert "error_rate" in shelved
+    fields = {m.family: m.claim.get("field") for m in made.metrics}
+    assert fields["answer_present"] == "attributes.model_reply" and "error_rate" not in fields
+    assert "error_rate" in {s.metric.family for s in made.selection.shelf}
 
 
 def test_steps_that_call_each_other_share_nothing(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_text_given_back_on_failure_is_never_missing(tmp_path: Path) -> None:
     made = _made(tmp_path, is_bounded=False, app__main=wraps)
 
     assert made.has_model
-    assert not [m for m in made.metrics if m.family.endswith("answer_present")]
+    assert not [m for m in made.metrics if m.claim.get("field") == "output"]
     assert [m for m, r in made.dropped if "never_or_rightly_empty" in r.rules]
 
 

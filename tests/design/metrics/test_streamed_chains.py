@@ -59,6 +59,11 @@ def test_a_chain_that_a_response_runs_is_judged(made: Design) -> None:
     assert "tell" not in _functions(made, "stream_completed") | _functions(made, "first_chunk_seconds")
 
 
-@pytest.mark.parametrize("family", ["answer_present", "finish_reason", "model_cost", "model_latency"])
+@pytest.mark.parametrize("family", ["finish_reason", "model_cost", "model_latency"])
 def test_what_a_function_has_at_its_end_says_nothing_of_a_model_that_is_asked_later(made: Design, family: str) -> None:
     assert _functions(made, family) == {"name"}
+
+
+def test_a_reply_that_comes_when_the_response_is_sent_is_recorded(made: Design) -> None:
+    replies = [m for m in made.metrics if m.claim.get("field") == "attributes.model_reply" and m.source == "catalog"]
+    assert {s.removeprefix("s.") for m in replies for s in m.symbols} == {"tell", "name"}

@@ -39,5 +39,5 @@ def test_a_text_alone_has_no_reason_and_no_cost(made: Design, family: str) -> No
 
 
 def test_a_text_alone_may_be_missing_or_late(made: Design) -> None:
-    for family in ("answer_present", "model_latency"):
+    for family in ("output_present", "model_latency"):
         assert "s.picture" in {s for m in made.metrics if m.family.endswith(family) for s in m.symbols}

@@ -103,7 +103,7 @@ def test_a_way_that_is_taken_without_a_setting_is_no_fallback(made: Design) -> N
 
 
 def test_a_function_without_its_setting_lacks_no_answer_where_another_way_is_taken(made: Design) -> None:
-    found = _functions(made, "answer_present")
+    found = _functions(made, "output_present")
     assert "drawn_fine" in found and "drawn_large" not in found
 
 

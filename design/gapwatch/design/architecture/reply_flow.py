@@ -10,7 +10,7 @@ from gapwatch.design.architecture.evidence_flow import SEARCHED, is_found_by
 from gapwatch.design.architecture.prompt_flow import bindings_of
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, names_in, unwrapped, walk
-from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.patterns.model_calls import CALLS
 from gapwatch.design.routes.forms import Forms
 from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, operand_of, value_of
@@ -74,8 +74,26 @@ _UNWATCHED = re.compile(
     r"^(aiohttp|httpx|requests|urllib3?|http|cohere|boto3|aioboto3|vertexai|google\.generativeai|transformers|torch|vllm"
     r"|replicate|together|dashscope|zhipuai|qianfan|huggingface_hub|gpt4all|llama_cpp|rpc|socket|subprocess)\."
 )
+#: Libraries whose calls end in a client that `client_calls.toml` lists, and methods of chains that do.
+_RECORDED = re.compile(
+    r"^(openai|anthropic|litellm|langchain\w*|langgraph|llama_index|agents|pydantic_ai|dspy|instructor|mistralai|groq"
+    r"|ollama|prompty|portkey_ai|lanarky|crewai|semantic_kernel|google\.genai)\."
+)
+_OF_CHAINS = re.compile(r"\.(a?(invoke|batch|stream)|astream_events)$")
+#: Tools that are run as models are.
+_TOOL = re.compile(r"(\.tools?\.(\w+\.)?|Tool\.)(a?invoke|a?run)$")
 #: Most calls between a function and the client of a model.
 _MAX_BETWEEN = 4
+
+
+def is_tool_run(hit: PatternHit) -> bool:
+    """Return whether a hit that looks like a model call runs a tool."""
+    return _TOOL.search(hit.evidence) is not None
+
+
+def is_reply_recorded(hit: PatternHit) -> bool:
+    """Return whether a model call is one whose reply the recorders write: a known client, or a chain, makes it."""
+    return bool(_RECORDED.search(hit.evidence) or _OF_CHAINS.search(hit.evidence)) and not is_tool_run(hit)
 
 
 def is_exchange_seen(code: ClaimedCode, symbol: str) -> bool:

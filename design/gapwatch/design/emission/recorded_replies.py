@@ -33,7 +33,7 @@ SAID = "span_recording.said"
 
 
 def written(value: Any, most: int = MOST) -> str:
-    """Return a value as text: texts as they are, all else as JSON; of more than `most` characters the middle is left out."""
+    """Return a value as text: texts as they are, all else as JSON; of more than `most` characters the middle is cut."""
     if value is None:
         return ""
     try:
@@ -174,19 +174,27 @@ def said_text(value: Any) -> str | None:
         message = held(value, "message")
     if held(value, "stopReason"):  # Bedrock
         message = _member(output, "message")
-    content, calls = _member(message, "content"), _member(message, "tool_calls")
-    if not calls and (before := _member(message, "function_call")):  # OpenAI before its tools
-        calls = [before]
+    content, extra = _member(message, "content"), _member(message, "additional_kwargs")
+    content = _member(message, "refusal") if content is None else content
+    calls = _member(message, "tool_calls") or _member(extra, "tool_calls")
+    if not calls and (before := _member(message, "function_call") or _member(extra, "function_call")):
+        calls = [before]  # OpenAI before its tools
     if isinstance(output, list):  # OpenAI's responses
         content = [part for item in output for part in held(item, "content") or ()]
-        calls = [item for item in output if held(item, "type") == "function_call"]
+        calls = [item for item in output if str(held(item, "type")).endswith("_call")]
     if isinstance(content, list):
-        calls = calls or [p for p in content if held(p, "type") == "tool_use"]
-        content = "".join(p.get("text", "") if isinstance(p, dict) else held(p, "text") or "" for p in content)
-    if not content and calls:
+        texts = [p if isinstance(p, str) else _member(p, "text") for p in content]
+        beside = [p for p, text in zip(content, texts) if text is None and not _is_thought(p)]  # noqa: B905
+        calls, content = calls or beside, "".join(filter(None, texts))
+    if not str(content or "").strip() and calls:
         return written([called(c) for c in calls])
     content = content or (held(choices[0], "text") if choices else None)
     return content if isinstance(content, str) else "" if choices or calls is not None else None
+
+
+def _is_thought(part: Any) -> bool:
+    kind = str(_member(part, "type"))
+    return "thinking" in kind or "reasoning" in kind or _member(part, "reasoningContent") is not None
 
 
 def called(call: Any) -> Any:

@@ -126,6 +126,10 @@ class _Planner:
                 made.reads_reply = made.reads_reply or name not in OF_EXCHANGE
                 for hit in self._hits("calls_llm", "direct"):
                     self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
+            elif name == "attributes.retrieved_count" and self._says_nothing():
+                made.start["retrieved_count"] = 1
+                for hit in self._hits("returns_failure"):
+                    self._mark(hit.symbol, hit.line, "set", "retrieved_count", 0 if hit.outcome == "nothing" else None)
             elif name in _OF_RESULT:
                 made.start[name.removeprefix("attributes.")] = _OF_RESULT[name]
             elif name in ("attributes.first_chunk_seconds", "attributes.stream_outcome"):
@@ -294,6 +298,10 @@ class _Planner:
         for hit in hits:
             self._mark(hit.symbol, hit.line, "set", "answer_outcome", hit.outcome)
         return "" if hits else "no line gives a failure back here"
+
+    def _says_nothing(self) -> bool:
+        """Return whether a search says in words that it found nothing."""
+        return any(hit.outcome == "nothing" for hit in self._hits("returns_failure"))
 
     def _requests(self) -> str:
         self.made.start["request_outcome"] = "answered"

@@ -27,7 +27,7 @@ from gapwatch.design.emission.recorded_replies import (
 
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
-_NOTES, _HELD = "span_recording.notes", "span_recording.held"
+_NOTES, _HELD, _PIECES = "span_recording.notes", "span_recording.held", "span_recording.pieces"
 _SENT = ("system", "instructions", "messages", "prompt", "input", "contents")
 _tracer = trace.get_tracer("span_recording")
 
@@ -232,7 +232,7 @@ def piece(chunk: Any) -> None:
         if isinstance(delta, str):
             text = delta if held(chunk, "type") == "response.output_text.delta" else None
         said = notes.get(SAID) or ""
-        notes[SAID] = (said + text)[:MOST] if isinstance(text, str) else said
+        notes[SAID], notes[_PIECES] = (said + text)[:MOST] if isinstance(text, str) else said, True
         if found and isinstance(held(whole, "output"), list):
             notes[SAID] = said_text(whole) or notes[SAID]
 
@@ -313,19 +313,22 @@ class _Open:
             notes.setdefault("retry_outcome", "first_try" if attempts < 2 else "recovered")
         if notes.pop("is_around_attempts", 0):
             notes["retry_outcome"] = None if is_left else "succeeded" if error is None else "exhausted"
-        if "retrieved_count" in notes:
-            notes["retrieved_count"] = count_found(result) if error is None else None
+        if error is not None or notes.get("retrieved_count") == "of_result":
+            notes["retrieved_count"] = count_found(result) if error is None and result is not None else None
         if "rows_written" in notes:
             notes["rows_written"] = result if type(result) is int else None
         said = notes.pop(SAID, None)
         if said is None and reply_notes(result):
             said = said_text(result)
-        if not said and notes.get("gen_ai.response.finish_reasons") in (["tool_use"], ["tool_calls"]):
-            said = None  # A call of a tool may come without a text.
+        reason = notes.get("gen_ai.response.finish_reasons")
+        is_of_tools = reason in (["tool_use"], ["tool_calls"], ["function_call"])
+        if said is not None and not said.strip() and (is_of_tools or (notes.get(_PIECES) and reason is None)):
+            said = None  # A call of a tool may come without a text, and a stream may be left before its first one.
         if "stream_outcome" in notes:
             came = "empty" if self.first is None or said == "" else "completed"
             is_none = self.is_handed_on or type(error).__name__ == "CancelledError"
             notes["stream_outcome"] = None if is_none else "aborted" if error else came
+        notes.pop(_PIECES, None)
         if said is not None:
             _tell(notes, "model_reply", said)
         notes.pop("model_held", None)

@@ -12,6 +12,7 @@ from gapwatch.design.architecture.component_names import snake, unique
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.reply_flow import is_reply_recorded
 from gapwatch.design.architecture.tiers import arm_tiers, is_inside_route, named_routes
 from gapwatch.design.metrics.agent_metrics import agent_metrics
 from gapwatch.design.metrics.citations import citation_pattern
@@ -33,6 +34,13 @@ MAX_FORMS = 3
 #: Most lines between `try` and the end of its handler for the parse in it to be all that it does.
 _AROUND_A_PARSE = 5
 
+#: Prompts by which a model may rightly say nothing.
+MAY_SAY_NOTHING = re.compile(
+    r"\b(return|respond|reply|answer|output|give|provide|say)\w*\b[^.\n]{0,30}\b(empty|blank) "
+    r"(strings?|texts?|responses?|answers?|repl(y|ies)|outputs?|messages?)\b"
+    r"|\b(return|respond with|output|say|reply with|answer with) (nothing\b|\"\"|'')",
+    re.I,
+)
 #: Functions that look after what is stored.
 _LOOKS_AFTER = re.compile(
     r"^_*(exists?|has|is|count|delete|remove|clear|reset|list|verify|check|add|save|set|update)(_|$)"
@@ -177,7 +185,7 @@ class Catalog:
         yield self._make(
             "tokens_per_call",
             hits,
-            {"form": "measure", "field": "usage.total_tokens", "unit": "tokens"},
+            {"form": "measure", "field": "usage.total_tokens", "unit": "tokens", "optional": True},
             purpose="number of tokens of prompts and answers of a run, summed over its trace",
             concern="drift",
             per_trace="sum",
@@ -190,7 +198,7 @@ class Catalog:
         yield self._make(
             "model_cost",
             hits,
-            {"form": "measure", "field": "usage.cost_usd", "unit": "USD"},
+            {"form": "measure", "field": "usage.cost_usd", "unit": "USD", "optional": True},
             purpose="cost of the model calls of a run, summed over its trace",
             concern="cost_per_quality",
             per_trace="sum",
@@ -199,30 +207,41 @@ class Catalog:
         )
 
     def _answers(self) -> Iterator[MetricDesign]:
-        """Yield for each tier a check that there is an answer.
+        """Yield a check that the model says something where it replies, and for each tier that its function gives it.
 
-        A tier that asks through a shared client has no tokens and times of its own; the client's metrics hold them.
+        A call that raises, a step that had nothing to ask and a run that was left have no reply, and so no value.
         """
-        hits = self._hits("calls_llm")
-        mine: dict[str, list[PatternHit]] = {}
-        for tier in self.component.tiers:
-            inside = [h for h in hits if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
-            if inside and tier.by == "llm" and not is_inside_route(tier, self.component):
-                mine[tier.id] = [h for h in inside if h.kind == "direct"] or inside
-        own = {tier_id for tier_id, inside in mine.items() if inside[0].kind == "direct"}
-        for tier_id, inside in mine.items():
+        silent = {p.symbol for p in self.prompts if MAY_SAY_NOTHING.search(p.text)}
+        hits = [h for h in self._hits("calls_llm", "direct") if is_reply_recorded(h) and h.symbol not in silent]
+        if hits:
             yield self._make(
-                "answer_present" if own == {tier_id} else f"{tier_id}_answer_present",
-                inside,
-                {"form": "check", "field": "output", "present": True},
-                purpose=f"{tier_id} returns a non-empty answer; otherwise {self.component.user_facing_failure}",
+                "answer_present",
+                hits,
+                {"form": "check", "field": OF_EXCHANGE[1], "matches": r"\S", "optional": True},
+                purpose=f"models say something where they reply; otherwise {self.component.user_facing_failure}",
                 concern="quality",
-                tier=tier_id,
-                fields=["output"],
-                severity="page" if tier_id in own else "ticket",
-                action="read input and finish_reason of the failing traces; an empty answer is a lost answer",
-                valid_when="the call was made; refused calls have no span",
+                fields=[OF_EXCHANGE[1]],
+                better="lower",
+                severity="page",
+                action="read prompt and finish_reason of the failing traces; an empty answer is a lost answer",
+                valid_when="the model replied; a call of a tool is a reply, and a call that raised has none",
             )
+        inner = self._hits("calls_llm")
+        for tier in self.component.tiers:
+            inside = [h for h in inner if h.symbol == tier.symbol or h.symbol.startswith(f"{tier.symbol}.")]
+            if inside and tier.by == "llm" and not is_inside_route(tier, self.component):
+                yield self._make(
+                    f"{tier.id}_output_present",
+                    [h for h in inside if h.kind == "direct"] or inside,
+                    {"form": "check", "field": "output", "present": True},
+                    purpose=f"{tier.id} returns a non-empty answer; otherwise {self.component.user_facing_failure}",
+                    concern="quality",
+                    tier=tier.id,
+                    fields=["output"],
+                    severity="ticket",
+                    action="read input and finish_reason of the failing traces; an empty answer is a lost answer",
+                    valid_when="the call was made; refused calls have no span",
+                )
 
     def _citations(self) -> Iterator[MetricDesign]:
         """Yield a check that answers cite, for each function whose prompt shows how."""
@@ -571,6 +590,20 @@ class Catalog:
                     action=action,
                     valid_when="the outcome is set where the value is made",
                 )
+        if nothing := [h for h in failed if h.outcome == "nothing"]:
+            yield self._make(
+                "results_found",
+                nothing,
+                {"form": "measure", "field": "attributes.retrieved_count", "unit": "passages", "limit": {"min": 1}},
+                purpose="of the searches of a run at least one finds something, and does not say that it found nothing",
+                concern="reliability",
+                per_trace="max",
+                fields=["attributes.retrieved_count"],
+                better="lower",
+                severity="ticket",
+                action="read what was searched for; look at the index, the service, and the queries of the model",
+                valid_when="0 where a search says that it found nothing, 1 where it gives what it found as a text",
+            )
 
     def _context_cuts(self) -> Iterator[MetricDesign]:
         if hits := self._hits("cuts_context"):
@@ -717,9 +750,9 @@ class Catalog:
                 "passages_found",
                 hits,
                 {"form": "measure", "field": "attributes.retrieved_count", "unit": "passages", "limit": {"min": 1}},
-                purpose="searches return at least one passage",
+                purpose="of the searches of a run at least one finds something",
                 concern="groundedness",
-                per_trace="last",
+                per_trace="max",
                 pattern="",
                 fields=["attributes.retrieved_count"],
                 severity="page",

@@ -13,8 +13,13 @@ from typing import Any
 
 import orjson
 
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.reply_flow import is_reply_recorded, is_tool_run
 from gapwatch.design.instrumentation.instrumentation import Instrumentation
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.rules.consequences import is_beside_the_pipeline
+from gapwatch.design.patterns.hit import PatternHit
+from gapwatch.design.source.ir import call_line, keywords_of
 from gapwatch.design.source.scan import Scan
 
 #: Text of a literal that may name a model, with or without its provider.
@@ -34,6 +39,16 @@ _SOLD = re.compile(
 )
 #: Words of models that answer no questions.
 _OTHER_MODES = re.compile(r"embed|audio|realtime|image|tts|transcribe|oss|neo|gpt-?j", re.I)
+#: Clients whose streams tell tokens only where they are asked to, and methods that stream without being told to.
+_OF_OPENAI = re.compile(r"^(openai|litellm|groq|portkey_ai|mistralai|ollama)\.(?!.*\.responses\.)")
+_STREAMS = re.compile(r"(^|\.)(a?stream|a?stream_events|a?stream_chat|a?stream_complete|from_chain)$")
+#: Streams that tell tokens: their clients ask for them.
+_TELLS = re.compile(r"^(anthropic|google\.genai|agents|pydantic_ai)\.|^openai\..*\.responses\.")
+#: Words of a file by which its streams tell tokens, and by which what is read from a cache is not among them.
+_ASKED, _CACHED = re.compile(rb"include_usage|stream_usage"), re.compile(rb"cache_control")
+#: Makers of agents that a server of graphs runs where no line of the code does.
+_MAKES_AGENT = re.compile(r"\.create_(\w+_)?agent$")
+_FAMILIES = frozenset({"model_cost", "tokens_per_call"})
 _MODES = ("chat", "completion", "responses", "embedding")
 #: Prices of one portfolio, at most.
 _MOST = 40
@@ -114,6 +129,80 @@ def why_without_cost(metric: MetricDesign, named: Sequence[str], instrumentation
     if any(_SAYS_COST.search(line) for line in metric.evidence):
         return None
     return "the code names no chat model with a public price, and replies of its models say none"
+
+
+class ReadUsage:
+    """Queries about the tokens of a pipeline's model calls.
+
+    Args:
+        code: The analysed code.
+        scan: Its files.
+        metrics: Metrics that passed the critic: those of durations name the model calls that requests run.
+        named: Names of the models that the code names.
+        instrumentation: What writes spans already, which may say what a call cost.
+    """
+
+    def __init__(
+        self,
+        code: ClaimedCode,
+        scan: Scan,
+        metrics: Sequence[MetricDesign],
+        named: Sequence[str],
+        instrumentation: Instrumentation,
+    ) -> None:
+        self._code, self._named, self._instrumentation = code, named, instrumentation
+        self._texts = {f.path: f.source for f in scan.files}
+        hits = [h for h in code.material.hits if (h.pattern, h.kind) == ("calls_llm", "direct") and not is_tool_run(h)]
+        run = {(p.path, p.line) for m in metrics if m.family == "model_latency" for p in m.places}
+        self._hits = [h for h in hits if (h.path, h.line) in run and not is_beside_the_pipeline(h.path)]
+        self._why = self._partial()
+
+    def why_not(self, metric: MetricDesign) -> str | None:
+        """Return why the tokens of a run are not those of its answers, or why nothing says their cost; else None."""
+        why = self._why if metric.family in _FAMILIES else None
+        return why or why_without_cost(metric, self._named, self._instrumentation)
+
+    def _partial(self) -> str | None:
+        told = [h for h in self._hits if self._is_told(h)]
+        if cached := [h for h in told if h.evidence.startswith("anthropic.") and self._says(h, _CACHED)]:
+            return f"what is read from the cache at {cached[0].path}:{cached[0].line} is not among the tokens"
+        functions, names = {h.symbol for h in told}, {h.symbol.rpartition(".")[2] for h in told}
+        for h in self._hits:
+            # A client of another provider is a way beside those that tell.
+            if h not in told and h.symbol not in functions and h.symbol.rpartition(".")[2] not in names:
+                return f"nobody reads the tokens of the call at {h.path}:{h.line}"
+        evidence = [f"{h.evidence}." for h in self._hits]
+        tags = {s.id for s in self._code.material.graph.symbols if s.tags}
+        for external in self._code.material.graph.externals:
+            made = external.dotted
+            is_run = any(e.startswith(f"{made}.") for e in evidence)
+            if _MAKES_AGENT.search(made) and external.src not in tags and not is_run:
+                return f"the run of the agent that {made} makes is not seen"
+        return None
+
+    def _is_told(self, hit: PatternHit) -> bool:
+        """Return whether the reply of a call tells its tokens to the recorders."""
+        if not is_reply_recorded(hit):
+            return False
+        if _TELLS.search(hit.evidence) or self._says(hit, _ASKED):
+            return True
+        if _STREAMS.search(hit.evidence):
+            return False
+        subject = self._code.subject(hit.symbol)
+        if subject is None or not _OF_OPENAI.search(hit.evidence):
+            return True
+        calls = [c for c in subject.calls if hit.line <= call_line(c) <= max(hit.line, hit.end)]
+        given = [(name, value) for c in calls for name, value in keywords_of(c)]
+        if any(name == "stream" and value != ("k", False) for name, value in given):
+            return False
+        is_open = any(not name for name, _ in given)
+        return not (is_open and re.search(rb"[\"']stream[\"']\s*[:\]]|\bstream\s*=\s*(?!False)", self._text(hit)))
+
+    def _says(self, hit: PatternHit, words: re.Pattern[bytes]) -> bool:
+        return words.search(self._text(hit)) is not None
+
+    def _text(self, hit: PatternHit) -> bytes:
+        return self._texts.get(hit.path, b"")
 
 
 def _of_one_price(found: list[dict[str, Any]]) -> dict[str, Any] | None:

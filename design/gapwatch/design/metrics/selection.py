@@ -52,6 +52,8 @@ _OF_FAILURES = frozenset(
 ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer", "run_seconds"})
 #: Families that follow another one of the same pipeline, by that one.
 _FOLLOWS = {"tokens_per_call": "model_cost", "cost_per_answer": "model_cost"}
+#: Families of whole runs.
+_OF_RUNS = frozenset({"failed_requests", "failed_runs", "agent_exits"})
 #: Beginning of the id of the fact that remembers an added metric.
 ADDED = "f-add-"
 
@@ -94,7 +96,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("service_latency", 0),
     ("retry_count", -5),
     ("retrieval_latency", 0.5),
-    ("tokens_per_call", 1.5),
+    ("tokens_per_call", 4.5),
     ("rows_written", -2),
     ("tier_mix", -2),
 )
@@ -295,7 +297,7 @@ def _parts(metric: MetricDesign) -> set[str]:
 
 def _is_counted(metric: MetricDesign, others: list[MetricDesign]) -> bool:
     """Return whether another metric fails on the same calls."""
-    return any(_counts_it(metric, m) or _counts_it(m, metric) or _fails_with(metric, m) for m in others)
+    return _fails_its_run(metric, others) or any(_counts_it(metric, m) or _counts_it(m, metric) for m in others)
 
 
 def _counts_it(metric: MetricDesign, other: MetricDesign) -> bool:
@@ -313,20 +315,15 @@ def _is_further_step(metric: MetricDesign, others: list[MetricDesign]) -> bool:
     return is_fallback and any(_kind(m) == "fallback_rate" and m.symbols == metric.symbols for m in others)
 
 
-def _fails_with(metric: MetricDesign, other: MetricDesign) -> bool:
-    """Return whether another metric fails on each error of a metric's spans: a call that ended in one has no answer."""
-    is_of_status = metric.claim.get("field") == "status"
-    is_of_answer = other.claim.get("field") == "output" and other.claim.get("present") is True
-    return is_of_status and is_of_answer and bool(metric.spans) and set(metric.spans) <= set(other.spans)
+def _fails_its_run(metric: MetricDesign, others: list[MetricDesign]) -> bool:
+    """Return whether a metric counts errors of functions that ask a model, and another one the runs that they fail."""
+    is_told = metric.claim.get("field") == "status" and any(m.family in _OF_RUNS for m in others)
+    asking = [set(m.spans) for m in others if m.family == "answer_present"]
+    return is_told and bool(metric.spans) and any(set(metric.spans) <= spans for spans in asking)
 
 
 def _of_same(metric: MetricDesign) -> float:
-    """Return what each metric of the same kind takes off; judges of two prompts look for different failures.
-
-    That a client of a model answers is wanted beside what its callers make of the answer.
-    """
-    if metric.severity == "page" and _kind(metric) == "answer_present":
-        return 0.0
+    """Return what each metric of the same kind takes off; judges of two prompts look for different failures."""
     return 0.5 if metric.source == "judge" else 1.5
 
 
@@ -388,6 +385,8 @@ def _why(metric: MetricDesign, chosen: list[MetricDesign], joined: set[str], is_
     counted = next((m.name for m in chosen if _is_counted(metric, [m])), None)
     if counted is not None:
         return f"{counted} fails on the same calls"
+    if _fails_its_run(metric, chosen):
+        return "a call of a model that raises fails its run, which is told there"
     followed = next((m.name for m in chosen if m.family == _FOLLOWS.get(metric.family)), None)
     if followed is not None:
         return f"it follows {followed}"

@@ -30,14 +30,16 @@ _OF_ALL = {
     "agent_steps": "agents",
     "context_cuts": "prompts",
     "code_failures": "code_runs",
-    "results_found": "searches",
+    "passages_found": "searches",
 }
+#: Families that are one with another: what a search finds is counted, or it says in words that it found nothing.
+_LIKE = {"results_found": "passages_found"}
 #: Lines of evidence of each component, where one does not say what counts: the run, and how it ends.
 _LINES = {"agent_exits": 4}
 #: Families that are joined.
 SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {
-    "answer_present": "model calls return a non-empty answer",
+    "answer_present": "models say something where they reply, in words or by calling a tool",
     "finish_reason": "answers of models are not cut off or filtered",
     "model_latency": "duration of the model calls",
     "tokens_per_call": "number of tokens of prompts and answers of a run, summed over its trace",
@@ -45,6 +47,7 @@ _PURPOSES = {
     "tool_errors": "calls of tools that fail: an exception leaves them, or the model is told",
     "agent_steps": "number of rounds of agents, in each of which a model is asked, of a run",
     "agent_exits": "runs of agents end before their limit",
+    "passages_found": "of the searches of a run at least one finds something",
 }
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
@@ -97,8 +100,9 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     groups: dict[str, list[_Group]] = {}
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
     for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
-        family = next((f for f in SHARED if _is_of(metric, f)), "")
-        if (plain := without_number(metric.family)) in _OF_ALL:
+        family = metric.family if metric.family in SHARED else ""
+        plain = without_number(metric.family)
+        if (plain := _LIKE.get(plain, plain)) in _OF_ALL:
             # Of a run that has no end in most of its spans there is a metric beside.
             joins.setdefault((_OF_ALL[plain], plain, str(metric.claim.get("optional", ""))), []).append(metric)
         elif family:
@@ -117,7 +121,7 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         # Two classes of a kind may be two steps; three are ways to do one.
         is_kind = family not in (*SHARED, *_OF_ALL) and any(len(_methods(m)) > 1 for m in mine)
         if len(members) < (3 if is_kind else 2):
-            if len(mine) > 1 and family in SHARED:  # several clients of one component
+            if len(mine) > 1 and family in (*SHARED, "passages_found"):  # several clients of one component
                 whole = _joined(family, mine, members, members[0], _PURPOSES[family])
                 whole = replace(whole, purpose=_PURPOSES[family], group="", members=[])
                 out.append((whole, {m.name for m in mine}))
@@ -226,13 +230,6 @@ def _step_name(step: str, metrics: list[MetricDesign]) -> str:
         return f"{snake(paths[0].stem)}_{step}"
     folder = PurePosixPath(os.path.commonpath([p.parent for p in paths])).name if paths else ""
     return f"{snake(folder)}_{step}" if folder else step
-
-
-def _is_of(metric: MetricDesign, family: str) -> bool:
-    """Return whether a metric is of a family; an answer counts where the function calls the model itself."""
-    if family == "answer_present":
-        return metric.family.endswith(family) and metric.severity == "page"
-    return metric.family == family
 
 
 def _joined(family: str, metrics: list[MetricDesign], members: list[str], group: str, purpose: str) -> MetricDesign:

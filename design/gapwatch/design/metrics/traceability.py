@@ -172,7 +172,11 @@ def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_g
 def ci_targets(metrics: list[MetricDesign]) -> None:
     """Add the target `ci_gate` to metrics that need only an answer, and `langfuse` to judges and costs."""
     for metric in metrics:
-        if metric.source == "judge" or metric.family in ("output_parses",) or metric.family.endswith("answer_present"):
+        if (
+            metric.source == "judge"
+            or metric.family in ("output_parses",)
+            or metric.family.endswith(("answer_present", "output_present"))
+        ):
             metric.targets = list(dict.fromkeys([*metric.targets, "ci_gate"]))
         if metric.source in ("judge", "cost"):
             metric.targets = list(dict.fromkeys([*metric.targets, "langfuse"]))

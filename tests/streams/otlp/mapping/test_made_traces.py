@@ -78,6 +78,13 @@ def test_what_a_model_was_sent_and_said_is_as_long_as_an_input_and_other_own_tex
     assert _mapped(made)["spans"][0]["attributes"] == {"model_prompt": long, "model_reply": long}
 
 
+def test_an_empty_reply_is_another_than_none() -> None:
+    empty, none = (_mapped(span(1, 1, model_prompt="x", **said))["spans"][0] for said in ({"model_reply": ""}, {}))
+
+    assert empty["attributes"] == {"model_prompt": "x", "model_reply": ""}
+    assert none["attributes"] == {"model_prompt": "x"}
+
+
 def test_a_convention_that_nobody_has_seen_comes_through_by_how_its_keys_end() -> None:
     made = span(
         1, 2, 1, name="call", acme__span__kind="llm", acme__request__model="m-1", acme__usage__input_tokens=7,

@@ -95,7 +95,8 @@ class ClientCall(RunningCall):
             found, text = client_reply(result), reply_text(result)
             if self.parts:
                 found, text = self.parts | found, text or "".join(self.texts)
-                text = None if not text and found.get("finish_reason") in _OF_TOOLS else text
+                # Of a stream that was left, or that called a tool, nothing says that the answer is empty.
+                text = None if not text.strip() and found.get("finish_reason") in (None, *_OF_TOOLS) else text
             elif text is None and "finish_reason" not in found:
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
         for around in calls_around(call):

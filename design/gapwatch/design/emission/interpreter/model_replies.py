@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import MemberDescriptorType
 from typing import Any
 
-from gapwatch.design.emission.interpreter.plain_values import MOST_OF_PROMPT, text_of_value
+from gapwatch.design.emission.interpreter.plain_values import MOST_OF_PROMPT, stored_fields, text_of_value
 
 _INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "inputTokens")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "outputTokens")
@@ -135,7 +135,7 @@ def reply_text(value: Any) -> str | None:
         message = _first(choices[0], ("message", "delta")) if choices else None
         return _said(message) or (_text(member(choices[0], "text")) if choices else None) or ""
     if (output := member(value, "output")) is not None and isinstance(output, list):  # OpenAI's responses
-        return _said({"content": [p for item in output for p in _parts(item)], "tool_calls": _functions(output)}) or ""
+        return _said({"content": [p for item in output for p in _parts(item)], "tool_calls": _calls(output)}) or ""
     if member(value, "stopReason") is not None:  # Bedrock
         return _said(member(output, "message")) or ""
     candidates = member(value, "candidates")
@@ -167,25 +167,37 @@ def _said(message: Any) -> str | None:
     """Return the text of a message, or its calls of tools."""
     content = member(message, "content")
     content = member(message, "blocks") if content is None else content  # LlamaIndex
+    content = member(message, "refusal") if content is None else content  # OpenAI: it says why it does not answer
     texts = [content] if isinstance(content, str) else []
-    calls = list(member(message, "tool_calls") or ())
     extra = member(message, "additional_kwargs")  # LangChain before its core
+    calls = list(member(message, "tool_calls") or member(extra, "tool_calls") or ())
     if not calls and (called := member(message, "function_call") or member(extra, "function_call")):
         calls = [called]
     if isinstance(content, list):
+        beside = []
         for part in content:
             if isinstance(text := part if isinstance(part, str) else member(part, "text"), str):
                 texts.append(text)
-            elif member(part, "type") == "tool_use" and not calls:
-                calls.append(part)
+            elif not _is_thought(part):
+                beside.append(part)  # A call of a tool, a picture, a sound.
+        calls = calls or beside
     text = "".join(texts)
-    if text or not calls:
+    if text.strip() or not calls:
         return text
     return json.dumps([_call(call) for call in calls], ensure_ascii=False, default=str)
 
 
+def _is_thought(part: Any) -> bool:
+    """Return whether a part of a message holds what the model thought, which is no answer, or nothing at all."""
+    members = part if isinstance(part, dict) else stored_fields(part)
+    kind = members.get("type")
+    is_thought = isinstance(kind, str) and ("thinking" in kind or "reasoning" in kind)
+    given = [value for name, value in members.items() if name != "type" and not str(name).startswith("_")]
+    return is_thought or "reasoningContent" in members or all(value is None for value in given)
+
+
 def _call(call: Any) -> dict[str, Any]:
-    function = member(call, "function") or call
+    function = _first(call, ("function", "function_call", "functionCall", "toolUse")) or call
     given = _first(function, ("arguments", "args", "input"))
     if isinstance(given, str):
         with contextlib.suppress(ValueError):
@@ -200,6 +212,11 @@ def _parts(item: Any) -> Iterator[Any]:
 
 def _functions(output: list[Any]) -> list[Any]:
     return [item for item in output if member(item, "type") == "function_call"]
+
+
+def _calls(output: list[Any]) -> list[Any]:
+    """Return the items of OpenAI's responses that call something, of whatever kind."""
+    return [item for item in output if isinstance(kind := member(item, "type"), str) and kind.endswith("_call")]
 
 
 def _text(value: Any) -> str | None:

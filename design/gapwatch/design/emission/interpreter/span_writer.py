@@ -181,7 +181,7 @@ class SpanWriter:
         if error is None and not is_stream and type(result) not in _PLAIN and (call.is_model or not call.is_answered):
             for name, value in client_reply(result).items():
                 notes.setdefault(name, value)
-        if notes.get("retrieved_count") == "of_result":
+        if error is not None or notes.get("retrieved_count") == "of_result":
             notes["retrieved_count"] = None if error is not None else count_results(result)
         if _goes_on(error):
             error = None

@@ -34,7 +34,7 @@ _OF_ADDRESSES = re.compile(
 
 def beside_work(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     """Return why what a function gives back on failure costs no answer: a look, an amount, an address, a refusal."""
-    if metric.claim.get("field") != "attributes.answer_outcome":
+    if metric.claim.get("field") != "attributes.answer_outcome" and metric.family != "results_found":
         return None
     subject = view.code.subject(symbol)
     hits = [h for h in view.code.material.hits_of(symbol) if h.pattern == "returns_failure" and h.line == place.line]
@@ -79,7 +79,7 @@ def says_text_alone(metric: MetricDesign, place: CodePlace, symbol: str, view: C
 def only_failures(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     """Return why each call of a function is a failure: it does nothing but put one into words."""
     del place
-    if metric.claim.get("field") != "attributes.answer_outcome":
+    if metric.claim.get("field") != "attributes.answer_outcome" and metric.family != "results_found":
         return None
     subject = view.code.subject(view.code.worker(symbol))
     given = [

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.architecture.reply_flow import is_tool_run
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
-
-#: Methods of tools that look like those of models.
-_TOOL = re.compile(r"(\.tools?\.(\w+\.)?|Tool\.)(a?invoke|a?run)$")
-
-
-def is_tool_run(hit: PatternHit) -> bool:
-    """Return whether a hit that looks like a model call runs a tool."""
-    return _TOOL.search(hit.evidence) is not None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.callgraph.graph import CallEdge
+from gapwatch.design.metrics.found_passages import FoundPassages
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
@@ -107,6 +108,7 @@ class Consequences:
         self.concerns = concerns
         self.errors = ErrorPaths(code)
         self._on_path: dict[str, bool] = {}
+        self._found = FoundPassages(code)
 
     def kept(self, metric: MetricDesign) -> MetricDesign | str:
         """Return a metric with the places that show a consequence, or why it comes into a portfolio by name alone."""
@@ -129,10 +131,12 @@ class Consequences:
 
     def _why_not(self, metric: MetricDesign, place: CodePlace) -> str | None:
         field = metric.claim.get("field")
-        if _BESIDE_THE_PIPELINE.search(place.path):
+        if is_beside_the_pipeline(place.path):
             return "of an evaluation or a client beside the pipeline"
         if field in _FAILURES and _SEEN.search(place.path):
             return "who types the command reads the error"
+        if field == "output" and metric.claim.get("present") is True:
+            return "that a model said nothing is told where it is asked, and that a step raised by the run that it ends"
         symbol = self.code.function_at(place)
         subject = self.code.subject(symbol) if symbol is not None else None
         if subject is None:
@@ -151,10 +155,10 @@ class Consequences:
             return self._why_no_stream(subject)
         if field == "attributes.retry_outcome":
             return None if self.is_on_path(subject.symbol) else _OFF_PATH
+        if metric.pattern == "returns_failure" and field == "attributes.retrieved_count":
+            return self._why_no_answer(subject, place) or self._found.why_unseen(subject)
         if field == "attributes.retrieved_count":
-            return _GROWS if _of_memory(subject) else None
-        if field == "output" and metric.claim.get("present") is True and metric.severity != "page":
-            return self._why_present(subject)
+            return _GROWS if _of_memory(subject) else self._found.why_not(subject.symbol, place)
         return None
 
     def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
@@ -214,11 +218,6 @@ class Consequences:
         if subject.symbol not in self.code.reaching(_MODELS) and self.is_on_path(subject.symbol):
             return "the pieces of the stream are no model's"
         return None
-
-    def _why_present(self, subject: Subject) -> str | None:
-        if subject.ir.is_generator:
-            return "it sends events or pieces, of which there is always one"
-        return self._why_aside(subject)
 
     def _why_aside(self, subject: Subject) -> str | None:
         name = subject.ir.name
@@ -292,6 +291,11 @@ def _right_seldom(metric: MetricDesign) -> str | None:
         return None
     right, read = READINGS_OF_KINDS[kind]
     return f"of {read} of its kind that persons read beside the code, {right} were right"
+
+
+def is_beside_the_pipeline(path: str) -> bool:
+    """Return whether a file is of an evaluation or of a client: no request of a user runs it."""
+    return _BESIDE_THE_PIPELINE.search(path) is not None
 
 
 def _lines(s: Stmt) -> Iterable[tuple[int, int]]:

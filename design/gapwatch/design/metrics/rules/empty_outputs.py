@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
-from gapwatch.design.metrics.rules.code_view import is_tool_run
+from gapwatch.design.architecture.reply_flow import is_tool_run
 from gapwatch.design.metrics.rules.stream_rules import sends_starts
 from gapwatch.design.patterns.code_walk import (
     calls_in,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from gapwatch.design.architecture.reply_flow import is_tool_run
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.rules.code_view import CodeView, is_tool_run
+from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.patterns.code_walk import keyword, target_names
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace

@@ -33,7 +33,8 @@ _ONES_OWN = re.compile(r"(customer|user|session|thread|conversation|account|tena
 def no_search(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     """Return why a place does not support a count or a duration of searches; None where it does."""
     is_of_time = metric.claim.get("field") == "latency" and metric.family == "retrieval_latency"
-    if metric.claim.get("field") != "attributes.retrieved_count" and not is_of_time:
+    is_of_words = metric.pattern == "returns_failure"  # The search says itself that it found nothing.
+    if is_of_words or (metric.claim.get("field") != "attributes.retrieved_count" and not is_of_time):
         return None
     subject = view.code.subject(view.code.worker(symbol))
     if subject is None:
