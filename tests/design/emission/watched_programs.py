@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from gapwatch.design.reports.export_spans import spans_data, spans_json
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
+from tests.paths import FOLDERS
 
 _WANTED = "import sys; sys.exit(sys.version_info < (3, 12) or not hasattr(sys, 'monitoring'))"
 
@@ -108,8 +109,24 @@ def _value(value: Any) -> Any:
     return [_value(v) for v in value.array_value.values] if kind == "array_value" else getattr(value, kind)
 
 
+@functools.cache
+def _compile_recorder() -> None:
+    """Have the Python with events keep what it compiled of OpenTelemetry; else each program compiles it anew."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([sysconfig.get_paths()["purelib"], str(FOLDERS["design"])])
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if (python := python_with_events()) is not None:
+        wanted = (
+            "import opentelemetry.exporter.otlp.proto.http.trace_exporter, opentelemetry.sdk.trace\n"
+            "import gapwatch.design.emission.interpreter.code_events"
+        )
+        subprocess.run([python, "-c", wanted], env=environment, capture_output=True, check=False)
+
+
 def program_environment(**settings: str) -> dict[str, str]:
     """Return an environment in which another Python finds the OpenTelemetry of this one, which is pure Python."""
+    _compile_recorder()
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "GAPWATCH_"))}
     return environment | {"PYTHONPATH": sysconfig.get_paths()["purelib"], "PYTHONDONTWRITEBYTECODE": "1", **settings}
 
