@@ -216,3 +216,35 @@ def test_what_ends_a_run_is_told_once(tmp_path: Path) -> None:
     made = run_design(scan_repository(write_tree(tmp_path, {"asking.py": _ASK + _TOLD, "app.py": source})))
 
     assert {m.family for m in made.metrics} & {"failed_runs", "error_rate"} == {"failed_runs"}
+
+
+_TASK = """
+import asyncio
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from asking import ask
+
+app = FastAPI()
+
+async def work(question):
+    return ask(question)
+
+@app.post("/ask")
+async def answer(question: str):
+    async def pieces():
+        task = asyncio.create_task(work(question))
+        yield "wait"
+        try:
+            yield await task
+        except Exception:
+            yield "It did not work."
+    return StreamingResponse(pieces())
+"""
+
+
+def test_a_task_fails_where_it_is_waited_for(tmp_path: Path) -> None:
+    found, names = _failed(tmp_path, "failed_requests", server=_TASK)
+
+    assert found is not None and names == {"pieces"}
+    assert {_TASK.splitlines()[p.line - 1].strip() for p in found.places} == {'yield "It did not work."'}

@@ -11,22 +11,31 @@ from functools import cached_property
 from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
-from gapwatch.design.patterns.code_walk import calls_in, calls_of, kinds_of, names_in, own_expressions, tags_in, walk
+from gapwatch.design.patterns.code_walk import calls_of, kinds_of, names_in, own_expressions, tags_in, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.routes.error_takers import (
+    does_more_than_read,
+    handles_line,
+    is_broad_handler,
+    protects_line,
+    raises_own_status,
+    raises_status,
+    refusal_line,
+    takes_all_errors,
+    takes_faults,
+)
 from gapwatch.design.routes.ways_in import WAITS, WaysIn
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
     body_of,
     call_line,
-    constant_of,
     end_of,
     handler_body,
     handlers_of,
     is_call,
     is_name,
     iterable_of,
-    keywords_of,
     line_of,
     name_of,
     positional_of,
@@ -35,26 +44,17 @@ from gapwatch.design.source.ir import (
 from gapwatch.design.source.program import Program, last_name, statements
 
 _REQUEST, _RUN = "fails_request", "fails_run"
-#: Exceptions that become the status of a response.
-_STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
-_BROAD = frozenset({"Exception", "BaseException"})
 #: Exceptions of models, services and networks: what they tell is no fault of the request.
 _OF_SERVICES = re.compile(
     r"^(API(Status|Connection|Timeout|Response)?Error|RateLimit\w*|OpenAIError|AnthropicError|ClientError|BotoCoreError"
     r"|ServiceUnavailable\w*|ResourceExhausted|GraphRecursionError|HttpResponseError|HTTPStatusError|RequestException"
     r"|ConnectionError|ConnectError|TimeoutError|Timeout|\w*APIError)$"
 )
-#: Exceptions that say of a request that it is at fault.
-_OF_REQUESTS = re.compile(
-    r"NotFound|DoesNotExist|Unknown|Invalid|BadRequest|Validation|Auth|Permission|Forbidden|Missing|A2A|Rpc|Protocol"
-    r"|JSONDecodeError|^(Value|Key|Type)Error$"
-)
-#: Calls that read what a request says.
-_READS_REQUEST = re.compile(
-    r"^(get_json|json|loads|form|body|get|model_validate\w*|parse_obj|receive\w*|decode|int|float|str|UUID|strip|lower)$"
-)
 #: Calls that take the pieces of a generator.
 _TAKES = frozenset({"list", "tuple", "next", "anext", "join"})
+#: Calls that begin a task.
+_BEGINS = frozenset({"create_task", "ensure_future"})
+_BLOCKS = frozenset({"try", "with", "if", "for", "while", "match"})
 _MAX_DEPTH = 2
 
 
@@ -208,6 +208,13 @@ class _Failures:
             if edge.kind in WAITS and edge.dst in self._ways.waiting:
                 lines |= {line for _, line in edge.sites}
         made = {call_line(c) for c in subject.calls if self._makes_stream(subject, c)}
+        for s in subject.statements:
+            value = value_of(s) if s[0] == "assign" else None
+            if value is not None and is_call(value) and last_name(value) in _BEGINS:
+                # A task fails where it is waited for.
+                made |= {call_line(c) for c in calls_of(value)}
+                names = {n for t in s[2] for n in names_in(t)}
+                lines |= {line_of(x) for x in subject.statements if x[0] not in _BLOCKS and names & _awaited(x)}
         return lines - made
 
     def _makes_stream(self, subject: Subject, call: Expr) -> bool:
@@ -218,12 +225,12 @@ class _Failures:
     def _raised(self, subject: Subject) -> Iterator[PatternHit]:
         """Yield the whole of a function that does not take each error of its work: its framework answers for it."""
         work, symbol = self._work(subject), subject.symbol
-        taking = [s for s in subject.statements if s[0] == "try" and _takes_all(s)]
+        taking = [s for s in subject.statements if s[0] == "try" and takes_all_errors(s)]
         if not work and symbol in self._ways.waiting and not self._makes_streams(subject):
             # Whom it asks is not known.
             is_left = not any(s in subject.ir.body for s in taking)
         else:
-            is_left = any(not any(_is_in(s, line) for s in taking) for line in work)
+            is_left = any(not any(protects_line(s, line) for s in taking) for line in work)
         is_node = symbol in self._ways.nodes and not any(s in subject.ir.body for s in taking)
         if is_left or is_node:
             line, end = subject.ir.line, subject.ir.end
@@ -238,13 +245,13 @@ class _Failures:
         subject = self._subject(symbol)
         work = self._work(subject)
         for hit in self._by_symbol[symbol]:
-            around = [s for s in subject.statements if s[0] == "try" and _handles(s, hit.line)]
+            around = [s for s in subject.statements if s[0] == "try" and handles_line(s, hit.line)]
             if hit.pattern == "returns_failure":
-                is_of_work = any(map(_does_work, around)) if around else not work or hit.line > min(work)
-                is_of_work &= not any(_takes_faults(s, hit.line) for s in around)
+                is_of_work = any(map(does_more_than_read, around)) if around else not work or hit.line > min(work)
+                is_of_work &= not any(takes_faults(s, hit.line) for s in around)
                 if is_of_work:
                     yield replace(hit, pattern=_REQUEST, kind="answer")
-            elif any(line_of(s) == hit.line and _raises_status(s) for s in subject.statements if s[0] == "try"):
+            elif any(line_of(s) == hit.line and raises_status(s) for s in subject.statements if s[0] == "try"):
                 yield replace(hit, pattern=_REQUEST, kind="status")
 
     def _lost(self, subject: Subject) -> Iterator[PatternHit]:
@@ -253,7 +260,7 @@ class _Failures:
         told = {h.line for h in self._by_symbol[subject.symbol] if h.pattern == "returns_failure"}
         loops = [s for s in subject.statements if s[0] in ("for", "while")]
         for s in subject.statements:
-            if s[0] != "try" or not any(_is_in(s, line) for line in work):
+            if s[0] != "try" or not any(protects_line(s, line) for line in work):
                 continue
             first, last = line_of(s), end_of(s)
             if any(line > last for line in work) or any(line_of(o) < first and last <= end_of(o) for o in loops):
@@ -261,9 +268,9 @@ class _Failures:
             for handler in handlers_of(s):
                 body = handler_body(handler)
                 at = range(int(handler[0]), int(handler[-1]) + 1)
-                if work & set(at) or not (_is_broad(handler) or self._is_of_service(handler)):
+                if work & set(at) or not (is_broad_handler(handler) or self._is_of_service(handler)):
                     continue
-                if (refused := _refuses(body)) and not _raises_own(s):
+                if (refused := refusal_line(body)) and not raises_own_status(s):
                     yield subject.hit(_REQUEST, refused, refused, "answer", "a failure is sent as a refusal", 0.8)
                 elif not tags_in(body, "raise") and not told & set(at):
                     line = line_of(body[0]) if body else int(handler[-1])
@@ -281,7 +288,7 @@ class _Failures:
     def _ended(self, subject: Subject, depth: int) -> Iterator[PatternHit]:
         """Yield where a run ends that lets no error out: in its own handlers, or in the one function that it calls."""
         lost = list(self._lost(subject))
-        seen = [h for h in self._seen(subject.symbol) if any(_handles(s, h.line) for s in _tries(subject))]
+        seen = [h for h in self._seen(subject.symbol) if any(handles_line(s, h.line) for s in _tries(subject))]
         if lost or seen:
             yield from {*lost, *seen}
             return
@@ -306,70 +313,20 @@ class _Failures:
         if len(list(statements(body_of(body[-1])))) < len(list(statements(tuple(before)))):
             return
         for handler in handlers_of(body[-1]):
-            if _is_broad(handler):
+            if is_broad_handler(handler):
                 last = max((line_of(x) for x in statements(handler_body(handler))), default=0)
                 for hit in self._by_symbol[subject.symbol]:
                     if hit.pattern == "returns_failure" and int(handler[0]) <= hit.line <= last:
                         yield replace(hit, pattern=_REQUEST, kind="answer")
 
 
+def _awaited(s: Stmt) -> set[str]:
+    waits = [e for whole in own_expressions(s) for e in walk(whole) if e[0] == "w"]
+    return {name for e in waits for name in names_in(e)}
+
+
 def _tries(subject: Subject) -> list[Stmt]:
     return [s for s in subject.statements if s[0] == "try"]
-
-
-def _is_in(s: Stmt, line: int) -> bool:
-    """Return whether a line lies in what a `try` protects."""
-    first = min((int(h[0]) for h in handlers_of(s)), default=end_of(s) + 1)
-    return line_of(s) <= line < first
-
-
-def _handles(s: Stmt, line: int) -> bool:
-    return any(int(h[0]) <= line <= int(h[-1]) for h in handlers_of(s))
-
-
-def _takes_all(s: Stmt) -> bool:
-    """Return whether a `try` lets no error out."""
-    return any(_is_broad(h) and not tags_in(handler_body(h), "raise") for h in handlers_of(s))
-
-
-def _takes_faults(s: Stmt, line: int) -> bool:
-    """Return whether the handler around a line takes errors alone that say of a request that it is at fault."""
-    taking = [h for h in handlers_of(s) if int(h[0]) <= line <= int(h[-1])]
-    names = [last_name(kind) for h in taking for kind in kinds_of(h)]
-    return bool(names) and all(map(_OF_REQUESTS.search, names))
-
-
-def _does_work(s: Stmt) -> bool:
-    """Return whether a `try` protects more than reading what a request says."""
-    names = [last_name(c) for c in calls_in(body_of(s))]
-    return not names or not all(map(_READS_REQUEST.search, names))
-
-
-def _raises_status(s: Stmt) -> bool:
-    return any(
-        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
-        for handler in handlers_of(s)
-        if _is_broad(handler)
-        for x in statements(handler_body(handler))
-    )
-
-
-def _refuses(body: tuple[Stmt, ...]) -> int:
-    """Return the line at which a handler ends in a status of 400 to 499 for any error; 0 for none."""
-    value = value_of(body[-1]) if body and body[-1][0] == "raise" else None
-    if value is None or not is_call(value) or last_name(value) not in _STATUS:
-        return 0
-    given = [*positional_of(value)[:1], *(v for k, v in keywords_of(value) if k == "status_code")]
-    codes = [constant_of(e) for e in given if e[0] == "k"]
-    return line_of(body[-1]) if any(type(c) is int and 400 <= c < 500 for c in codes) else 0
-
-
-def _raises_own(s: Stmt) -> bool:
-    """Return whether what a `try` protects refuses a request by a status of its own."""
-    return any(
-        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
-        for x in statements(body_of(s))
-    )
 
 
 def _gives_back(subject: Subject, symbol: str) -> bool:
@@ -393,8 +350,3 @@ def _hands_on(subject: Subject) -> bool:
 def _says_the_end(s: Stmt) -> bool:
     """Return whether a statement sends a mark at the end of a stream, which says nothing of what came before."""
     return s[0] == "expr" and s[2][0] == "y" and not names_in(s[2])
-
-
-def _is_broad(handler: Stmt) -> bool:
-    names = {last_name(one) for one in kinds_of(handler)}
-    return not names or bool(names & _BROAD)

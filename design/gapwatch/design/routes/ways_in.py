@@ -50,9 +50,6 @@ _HANDLERS = (
     (re.compile(r"^(botbuilder|microsoft_agents)\b"), re.compile(r"^on_\w*(message|turn|activity|invoke)\w*$")),
     (re.compile(r"^chatkit\b"), re.compile(r"^(respond|action)$")),
 )
-#: Methods around the steps of an agent: what leaves them ends its run.
-_MIDDLEWARE = re.compile(r"^(langchain|deepagents)\b.*Middleware$")
-_AROUND_STEPS = re.compile(r"^a?(before_agent|before_model|after_model|after_agent|wrap_model_call)$")
 #: Endpoints by which a person looks whether something works.
 _LOOKS = re.compile(r"^_*(check|test|ping|probe|verify)_|(^|_)health")
 #: Folders of what a developer runs to measure or to try.
@@ -186,14 +183,11 @@ class WaysIn:
 
     @cached_property
     def nodes(self) -> set[str]:
-        """Functions that a graph, a workflow or an agent runs, so that an exception which leaves one ends the run."""
+        """Functions that a graph or a workflow runs, so that an exception which leaves one ends the run."""
         found = {s.id for s in self.symbols.values() if any(_STEPS.search(d) for d in s.decorators)}
         for graph in self._graphs:
             own = {s for name in graph.ending for s in graph.nodes.get(name, ())}
             found |= own if any(s in self._distances for s in own) else set()
-        for cls in self._program.classes:
-            if any(map(_MIDDLEWARE.search, cls.outside)):
-                found |= {s for s in self._methods.get(cls.number, ()) if _AROUND_STEPS.search(s.rpartition(".")[2])}
         return {s for s in found if self._is_run(s)}
 
     @cached_property

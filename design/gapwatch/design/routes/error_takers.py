@@ -1,0 +1,97 @@
+"""Tells of a `try` what its handlers make of errors: whose fault they are, and whether a run goes on."""
+
+from __future__ import annotations
+
+import re
+
+from gapwatch.design.patterns.code_walk import calls_in, kinds_of, tags_in
+from gapwatch.design.source.ir import (
+    Stmt,
+    body_of,
+    constant_of,
+    end_of,
+    handler_body,
+    handlers_of,
+    is_call,
+    keywords_of,
+    line_of,
+    positional_of,
+    value_of,
+)
+from gapwatch.design.source.program import last_name, statements
+
+#: Exceptions that become the status of a response.
+_STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
+_BROAD = frozenset({"Exception", "BaseException"})
+#: Exceptions that say of a request that it is at fault.
+_OF_REQUESTS = re.compile(
+    r"NotFound|DoesNotExist|Unknown|Invalid|BadRequest|Validation|Auth|Permission|Forbidden|Missing|A2A|Rpc|Protocol"
+    r"|JSONDecodeError|^(Value|Key|Type)Error$"
+)
+#: Calls that read what a request says.
+_READS_REQUEST = re.compile(
+    r"^(get_json|json|loads|form|body|get|model_validate\w*|parse_obj|receive\w*|decode|int|float|str|UUID|strip|lower)$"
+)
+
+
+def protects_line(s: Stmt, line: int) -> bool:
+    """Return whether a line lies in what a `try` protects."""
+    first = min((int(h[0]) for h in handlers_of(s)), default=end_of(s) + 1)
+    return line_of(s) <= line < first
+
+
+def handles_line(s: Stmt, line: int) -> bool:
+    """Return whether a line lies in a handler of a `try`."""
+    return any(int(h[0]) <= line <= int(h[-1]) for h in handlers_of(s))
+
+
+def takes_all_errors(s: Stmt) -> bool:
+    """Return whether a `try` lets no error out."""
+    return any(is_broad_handler(h) and not tags_in(handler_body(h), "raise") for h in handlers_of(s))
+
+
+def takes_faults(s: Stmt, line: int) -> bool:
+    """Return whether the handler around a line takes errors alone that say of a request that it is at fault."""
+    taking = [h for h in handlers_of(s) if int(h[0]) <= line <= int(h[-1])]
+    names = [last_name(kind) for h in taking for kind in kinds_of(h)]
+    return bool(names) and all(map(_OF_REQUESTS.search, names))
+
+
+def does_more_than_read(s: Stmt) -> bool:
+    """Return whether a `try` protects more than reading what a request says."""
+    names = [last_name(c) for c in calls_in(body_of(s))]
+    return not names or not all(map(_READS_REQUEST.search, names))
+
+
+def raises_status(s: Stmt) -> bool:
+    """Return whether a handler of a `try` makes a status of any error."""
+    return any(
+        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
+        for handler in handlers_of(s)
+        if is_broad_handler(handler)
+        for x in statements(handler_body(handler))
+    )
+
+
+def refusal_line(body: tuple[Stmt, ...]) -> int:
+    """Return the line at which a handler ends in a status of 400 to 499 for any error; 0 for none."""
+    value = value_of(body[-1]) if body and body[-1][0] == "raise" else None
+    if value is None or not is_call(value) or last_name(value) not in _STATUS:
+        return 0
+    given = [*positional_of(value)[:1], *(v for k, v in keywords_of(value) if k == "status_code")]
+    codes = [constant_of(e) for e in given if e[0] == "k"]
+    return line_of(body[-1]) if any(type(c) is int and 400 <= c < 500 for c in codes) else 0
+
+
+def raises_own_status(s: Stmt) -> bool:
+    """Return whether what a `try` protects refuses a request by a status of its own."""
+    return any(
+        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
+        for x in statements(body_of(s))
+    )
+
+
+def is_broad_handler(handler: Stmt) -> bool:
+    """Return whether a handler takes errors of any kind."""
+    names = {last_name(one) for one in kinds_of(handler)}
+    return not names or bool(names & _BROAD)
