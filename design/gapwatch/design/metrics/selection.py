@@ -60,7 +60,7 @@ ADDED = "f-add-"
 #: Worth of a family by the end of its name, the first that fits.
 _WORTH: tuple[tuple[str, float], ...] = (
     ("agent_exits", 6),
-    *((family, 6.5) for family in ("failed_requests", "failed_runs")),
+    *((family, 9.0) for family in ("failed_requests", "failed_runs")),  # one covers more than any other
     ("tool_errors", 6),
     ("format_errors", 5),
     ("agent_steps", 4.5),
