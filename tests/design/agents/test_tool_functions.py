@@ -226,4 +226,5 @@ def test_a_tool_that_finds_nothing_did_what_it_was_asked(tmp_path: Path) -> None
 def test_a_function_that_makes_a_tool_is_none(tmp_path: Path) -> None:
     source = 'def get_look():\n    return create_retriever_tool(index, "look")\n\nTOOLS = {"look": get_look}\n'
 
-    assert told(tmp_path, _HEAD + source, "tool") == []
+    other = source.replace('create_retriever_tool(index, "look")', "_Look(index)")
+    assert told(tmp_path / "function", _HEAD + source, "tool") == told(tmp_path / "class", _HEAD + other, "tool") == []

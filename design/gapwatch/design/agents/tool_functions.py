@@ -48,7 +48,7 @@ _TAKES_TOOLS = re.compile(
 #: Calls that make a tool of the function which is their argument: `StructuredTool.from_function(look)`.
 _MAKES_ONE = re.compile(r"^(from_function|from_defaults|add_tool|register_tool|tool|function_tool|\w*Tool)$")
 #: Names of what makes an object.
-_MADE = re.compile(r"^([A-Z]|(create|make|build|get)_|as_tool$)")
+_MADE = re.compile(r"^([A-Z]\w*$|(create|make|build|get)_\w+$|as_tool$|tools?$)")
 _PATTERN = "tells_model_error"
 #: Lines between a text and where it is given back.
 _NEAR = 5
@@ -231,7 +231,7 @@ def _handed(subjects: list[Subject], top: dict[str, list[Subject]]) -> set[str]:
 
 def _makes(subject: Subject) -> bool:
     """Return whether a function is given nothing and makes an object, such as the tool itself."""
-    made = [last_name(e) if is_call(e) else "" for e in subject.returned]
+    made = [(last_name(e) if is_call(e) else text_of(e)).lstrip("_") for e in subject.returned]
     return not subject.ir.params and bool(made) and all(_MADE.search(name) for name in made)
 
 
