@@ -47,7 +47,7 @@ _TELLS = re.compile(r"^(anthropic|google\.genai|agents|pydantic_ai)\.|^openai\..
 #: Words of a file by which its streams tell tokens, and by which what is read from a cache is not among them.
 _ASKED, _CACHED = re.compile(rb"include_usage|stream_usage"), re.compile(rb"cache_control")
 #: Makers of agents that a server of graphs runs where no line of the code does.
-_MAKES_AGENT = re.compile(r"\.create_(\w+_)?agent$")
+_MAKES_AGENT = re.compile(r"\.(create|define|build|make)_(\w+_)?agent$")
 _FAMILIES = frozenset({"model_cost", "tokens_per_call"})
 _MODES = ("chat", "completion", "responses", "embedding")
 #: Prices of one portfolio, at most.

@@ -101,6 +101,7 @@ class ClientCall(RunningCall):
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
         for around in calls_around(call):
             around.is_answered = True
+            around.is_passing_on |= around is not call
         _note_provided(result, call)
         for name, value in found.items():
             if name.endswith("_tokens") or name == "cost_usd":

@@ -178,7 +178,8 @@ class SpanWriter:
             # Whoever asks a model through another function is answered by it.
             around.reply = call.reply
         # Who hands on what a call inside it was answered has no tokens of its own.
-        if error is None and not is_stream and type(result) not in _PLAIN and (call.is_model or not call.is_answered):
+        has_own = not call.is_answered or (call.is_model and not call.is_passing_on)
+        if error is None and not is_stream and type(result) not in _PLAIN and has_own:
             for name, value in client_reply(result).items():
                 notes.setdefault(name, value)
         if error is not None or notes.get("retrieved_count") == "of_result":

@@ -92,6 +92,7 @@ class WatchedCall(RunningCall):
         source: Id of the stream that gives that reply; 0 for a whole one.
         question: What a client was last asked, which is what `reply` answers; None without one.
         is_answered: Whether a model answered in it, or in a call that it is around.
+        is_passing_on: Whether a model answered in a call that it is around, which has the tokens.
         is_silent: Whether no argument says what is asked: it is in the object of the method, or in a page.
         batch: The calls of clients that run at the same time.
     """
@@ -111,6 +112,7 @@ class WatchedCall(RunningCall):
     source: int = 0
     question: str | None = None
     is_answered: bool = False
+    is_passing_on: bool = False
     is_silent: bool = False
     batch: ClientBatch = field(default_factory=ClientBatch)
 
