@@ -205,7 +205,7 @@ def run_design(
             facts,
             failures.is_told,
             failures.untold,
-            lambda metric: usage.why_not(metric) or consequences.kept(metric),
+            lambda metric: metric.doubt or usage.why_not(metric) or consequences.kept(metric),
         )
     return _finish(scan, wishes, code, view, choice, selection, prices, refiner)
 

@@ -172,11 +172,12 @@ def test_who_asks_through_a_shared_client_with_a_prompt_of_its_own_is_a_tier_wit
 
     tiers = {t.symbol: c.id for c in made.architecture.components for t in c.tiers if t.by == "llm"}
     assert set(tiers) == {"client.complete", "asking.plan"}
-    mine = {m.source: m for m in made.metrics if m.symbols == ["asking.plan"]}
+    every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+    mine = {m.source: m for m in every if m.symbols == ["asking.plan"]}
     assert [str(place) for place in mine["judge"].places] == ["asking.py:3"]
     # That an answer is there is said once, where it is made.
     present = {"form": "check", "field": "output", "present": True}
-    assert [m.symbols for m in made.metrics if m.claim == present] == [["client.complete"]]
+    assert [m.symbols for m in every if m.claim == present] == [["client.complete"]]
     assert not [m for m in made.metrics if "asking.plan" in m.symbols and m.family == "tokens_per_call"]
 
 
@@ -401,5 +402,6 @@ def test_a_task_that_fills_a_short_frame_is_quoted_beside_it(tmp_path: Path) -> 
     )
     made = run_design(scan_repository(write_tree(tmp_path, {"news.py": source})))
 
-    (judge,) = (m for m in made.metrics if m.source == "judge")
+    every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+    (judge,) = (m for m in every if m.source == "judge")
     assert [p.line for p in judge.prompts] == [10, 10, 15], "a text in two parts, and then its frame"

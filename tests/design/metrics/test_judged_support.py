@@ -131,7 +131,7 @@ def test_one_judge_asks_whether_sql_answers_and_one_whether_the_answer_rests_on_
     assert set(judges) == {("generate_sql", "quality"), ("answer", "groundedness")}
     sql, support = judges["generate_sql", "quality"], judges["answer", "groundedness"]
     assert "answer the question that was asked" in sql.claim["rubric"]["criterion"]
-    assert "what that call showed it" in support.claim["rubric"]["criterion"]
+    assert "what the model was sent for it" in support.claim["rubric"]["criterion"]
     assert all(m.claim["rubric"]["inputs"] == list(OF_EXCHANGE) for m in judges.values())
     # Other SQL of the same application, and the quality of an answer that is judged already, come in by name.
     assert {("correct_sql", "quality"), ("answer", "quality")} <= set(_judges([s.metric for s in made.selection.shelf]))

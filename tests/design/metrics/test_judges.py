@@ -89,7 +89,7 @@ def test_a_judge_reads_words_of_the_model(name: str, tmp_path: Path) -> None:
     # What the model said is read itself, whatever the function makes of it.
     (judge,) = (m for m in read if "sum_up" in m.symbols[0])
     assert judge.claim["rubric"]["inputs"] == list(OF_EXCHANGE)
-    assert judge.when["all_of"][1] == {"field": "attributes.model_reply", "present": True}
+    assert judge.when["all_of"][1:] == [{"field": f, "present": True} for f in OF_EXCHANGE]
 
 
 _DIRECT = """\
@@ -387,9 +387,12 @@ def sum_up(text: str):
     asked = [{"role": "system", "content": told}, {"role": "user", "content": text}]
     return client.chat.completions.create(model="m", messages=asked).choices[0].message.content
 """
-    (judge,) = _judges(_design(tmp_path, code))
+    made = _design(tmp_path, code)
+    (judge,) = _judges(made)
 
-    assert "Sum the conversation up" in judge.claim["rubric"]["criterion"]
+    # The prompt itself is in what the judge reads; its line says which one is meant.
+    (place,) = {str(p.place) for found in made.prompts.values() for p in found if "Sum the conversation" in p.text}
+    assert f"made at {place}," in judge.claim["rubric"]["criterion"]
 
 
 def test_what_a_function_fetches_is_no_prompt(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Judges of whole traces: answers that rest on what was found, and agents that keep to their prompt."""
+"""Judges of runs: answers that rest on what tools and searches gave, whoever asks."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def _design(root: Path, code: str, judge: str | None = None) -> Design:
 def _of_traces(made: Design) -> dict[str, MetricDesign]:
     every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
     return {
-        m.family: m for m in every if m.source == "judge" and (m.is_of_trace or m.family == "rests_on_its_passages")
+        m.family: m
+        for m in every
+        if m.source == "judge" and (m.is_of_trace or m.family in ("rests_on_its_passages", "rests_on_its_tools"))
     }
 
 
@@ -59,14 +62,56 @@ def test_the_answer_of_an_agent_rests_on_what_its_tools_gave(tmp_path: Path) -> 
     code = _AGENT.format(task=_TASK, found='"".join(pages.query(query_texts=[question])["documents"][0])')
     made = _of_traces(_design(tmp_path, code))["rests_on_its_tools"]
 
-    assert made.concern == "groundedness" and made.claim["rubric"]["inputs"] == ["trace.transcript"]
+    assert made.concern == "groundedness" and made.claim["rubric"]["inputs"] == list(OF_EXCHANGE)
     assert [str(p) for p in made.evidence_from] == ["app.py:14"]
-    assert _TASK in made.claim["rubric"]["steps"][0]
-    assert made.when == {"field": f"trace.count({made.component})", "range": {"min": 1}}
+    assert made.spans == ["ask"] and "app.py:14" in made.claim["rubric"]["criterion"]
+    *present, final = made.when["all_of"][1:]
+    assert present == [{"field": f, "present": True} for f in OF_EXCHANGE]
+    # A reply that calls tools is no answer yet.
+    assert final["field"] == OF_EXCHANGE[1] and re.search(final["not_matches"], '[{"name": "search_pages"}]')
+    assert any("left out" in step for step in made.claim["rubric"]["steps"])
+
+
+def test_an_agent_whose_answer_is_a_call_of_a_tool_is_judged_by_it(tmp_path: Path) -> None:
+    code = _MUST_CALL.replace("CHOICE", '"any"')
+    made = _of_traces(_design(tmp_path / "must", code))["rests_on_its_tools"]
+    assert not any("not_matches" in part for part in made.when["all_of"])
+    free = _of_traces(_design(tmp_path / "may", code.replace('"any"', '"auto"')))["rests_on_its_tools"]
+    assert any("not_matches" in part for part in free.when["all_of"])
+
+
+_MUST_CALL = """\
+import chromadb
+import openai
+from fastapi import FastAPI
+
+app = FastAPI()
+pages = chromadb.PersistentClient("pages").get_collection("pages")
+TASK = "Answer from the pages that you have read. Never invent a price. Do not name other shops. Keep it short."
+
+
+def search_pages(question):
+    return pages.query(query_texts=[question])["documents"][0]
+
+
+@app.post("/work")
+def work(question: str):
+    messages = [{"role": "system", "content": TASK}, {"role": "user", "content": question}]
+    for _ in range(9):
+        reply = openai.OpenAI().chat.completions.create(
+            model="m", tools=[], tool_choice=CHOICE, messages=messages
+        ).choices[0].message
+        call = reply.tool_calls[0]
+        if call.function.name == "done":
+            return call.function.arguments
+        messages.append({"role": "tool", "content": search_pages(call.function.arguments)})
+    return reply.content
+"""
 
 
 def test_an_agent_whose_tools_find_nothing_states_nothing_of_them(tmp_path: Path) -> None:
-    assert "rests_on_its_tools" not in _of_traces(_design(tmp_path, _AGENT.format(task=_TASK, found="str(1 + 1)")))
+    code = _AGENT.format(task=_TASK, found="str(1 + 1)").replace("search_pages", "add_numbers")
+    assert "rests_on_its_tools" not in _of_traces(_design(tmp_path, code))
 
 
 @pytest.mark.parametrize(("name", "is_evidence"), [("get_page", True), ("send_page", False), ("get_token", False)])
@@ -143,23 +188,20 @@ def work(question: str):
 """
 
 
-@pytest.mark.parametrize(("given", "is_judged"), [("{{'done': True}}", True), ("reply.content", False)])
-def test_an_agent_that_gives_no_text_is_judged_by_its_trace(given: str, is_judged: bool, tmp_path: Path) -> None:
-    code = _OWN.replace("{given}", given).replace("{task}", _TASK).replace("{{", "{").replace("}}", "}")
-    found = _of_traces(_design(tmp_path, code))
+def test_an_agent_that_finds_nothing_is_judged_by_no_trace(tmp_path: Path) -> None:
+    code = _OWN.replace("{given}", "{'done': True}").replace("{task}", _TASK).replace("{{", "{").replace("}}", "}")
 
-    assert ("keeps_to_its_prompt" in found) == is_judged
-    assert "rests_on_its_tools" not in found
+    assert _of_traces(_design(tmp_path, code)) == {}
 
 
-def test_the_portfolio_with_a_judge_of_traces_can_be_loaded(tmp_path: Path) -> None:
+def test_the_portfolio_with_a_judge_of_an_agent_can_be_loaded(tmp_path: Path) -> None:
     code = _AGENT.format(task=_TASK, found='"".join(pages.query(query_texts=[question])["documents"][0])')
     made = _design(tmp_path, code, judge="openai/gpt-4.1-mini")
     data: dict[str, Any] = portfolio_data(made)
     portfolio = parse_portfolio(portfolio_yaml(data, made))
 
     (judge,) = (m for m in portfolio.metrics if m.name.endswith("rests_on_its_tools"))
-    assert judge.is_trace and judge.component is None
+    assert not judge.is_trace and judge.component is not None
 
 
 def test_an_agent_that_is_made_when_the_program_starts_is_judged(tmp_path: Path) -> None:

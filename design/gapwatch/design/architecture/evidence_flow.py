@@ -43,6 +43,8 @@ _MAX_STEPS = 5
 _MODELS = frozenset({"llm_chat"})
 #: Capabilities that find what an answer can rest on, whatever it is called.
 SEARCHED = frozenset({"retrieval", "rerank", "web_search"})
+#: Name of what the provider of a model finds itself: it is in no prompt that the application sends.
+PROVIDED = "citations"
 #: Options of a model call by which its provider searches itself, and types of tools that do: Azure OpenAI on your data,
 #: file search of OpenAI, search of Google and Anthropic, knowledge bases of Bedrock.
 _PROVIDED = frozenset({"data_sources", "dataSources", "google_search", "knowledgeBaseConfiguration"})
@@ -319,7 +321,7 @@ def _by_provider(subject: Subject, lines: set[int]) -> dict[str, list[CodePlace]
     )
     out += [(body, s) for s in body.statements if any(name in named for name, _ in bindings_of(s))]
     found = [CodePlace(o.program.path(o.info), line_of(s)) for o, s in out if searches_by_provider(s)]
-    return {"citations": list(dict.fromkeys(found))} if found else {}
+    return {PROVIDED: list(dict.fromkeys(found))} if found else {}
 
 
 def searches_by_provider(s: Stmt) -> bool:

@@ -18,8 +18,8 @@ from gapwatch.design.emission.reply_places import (
     assigned_name,
     entered_name,
     function_of,
+    hides_prompt,
     is_whole,
-    names_file,
     reader_of,
     reading_loops,
     reply_call,
@@ -198,7 +198,7 @@ class _File:
     def _reply(self, mark: SpanMark, statement: ast.stmt, function: ast.AST) -> Iterator[Insertion]:
         """Yield the lines that read the reply of a model, or note the call that a function is to be around."""
         call = reply_call(statement, mark.line, str(mark.value))
-        if call is not None and self.made.tells_prompts and not names_file(call):
+        if call is not None and self.made.tells_prompts and not hides_prompt(call):
             self.wrapped.append((function_of(call), f"{HELPER}.asked"))
         name, entered = assigned_name(statement, call), entered_name(statement, call)
         loops = list(reading_loops(statement, function, name or entered))

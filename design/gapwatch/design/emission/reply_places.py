@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+#: Runs of agents: `Runner.run_streamed`, `agent.ainvoke`, `self.agent_executor.invoke`.
+_AGENT_RUN = re.compile(r"(?i)(^|\.)(runner|\w*agent(_?executor)?)\.a?(run|invoke|stream|iter|chat|kickoff)\w*$")
 #: Name of a file, with or without folders.
 _FILE = re.compile(r"[\w./\\-]+\.[A-Za-z]\w{1,8}$")
 _WITH = (ast.With, ast.AsyncWith)
@@ -38,11 +40,17 @@ def function_of(call: ast.expr) -> ast.expr:
     return inner.func if isinstance(inner, ast.Call) else inner
 
 
-def names_file(call: ast.expr) -> bool:
-    """Return whether a call is given the name of a file, which its library may look for beside whoever calls it."""
+def hides_prompt(call: ast.expr) -> bool:
+    """Return whether a call is not given what the model is sent: the name of a file, or a run of an agent with tools.
+
+    A library may look for the file beside whoever calls it; what an agent's tools give is sent inside of its run.
+    """
     inner = call.value if isinstance(call, ast.Await) else call
     given = inner.args if isinstance(inner, ast.Call) else []
-    return any(isinstance(a, ast.Constant) and isinstance(a.value, str) and _FILE.match(a.value) for a in given)
+    is_run = isinstance(inner, ast.Call) and _AGENT_RUN.search(ast.unparse(inner.func))
+    return bool(is_run) or any(
+        isinstance(a, ast.Constant) and isinstance(a.value, str) and _FILE.match(a.value) for a in given
+    )
 
 
 def told_of(e: ast.expr) -> str:

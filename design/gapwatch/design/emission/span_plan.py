@@ -120,6 +120,8 @@ class _Planner:
             elif name in (*_OF_REPLY, *OF_EXCHANGE) or (name == "output" and self._hits("calls_llm", "direct")):
                 if name in OF_EXCHANGE:
                     made.start[name.removeprefix("attributes.")] = None
+                    if all(h.kind == "direct" for h in self._hits("calls_llm")):
+                        made.start["model_own"] = 1
                     for line, is_held in self.point.held_at.items():
                         made.start["model_held"] = 0
                         self._mark(self.point.symbol, line, "set", "model_held", is_held)

@@ -28,6 +28,7 @@ from gapwatch.design.emission.recorded_replies import (
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
 _NOTES, _HELD, _PIECES = "span_recording.notes", "span_recording.held", "span_recording.pieces"
+_IS_MODEL = "span_recording.is_model"
 _SENT = ("system", "instructions", "messages", "prompt", "input", "contents")
 _tracer = trace.get_tracer("span_recording")
 
@@ -206,9 +207,11 @@ def asked(function: Any) -> Any:
 
 
 def _tell(notes: Any, name: str, value: Any) -> None:
+    is_inside = False  # of another function that asks a model, such as a guardrail of a run
     while isinstance(notes, dict):
-        if name in notes and not notes.get("model_held"):
+        if name in notes and not notes.get("model_held") and not (is_inside and notes.get("model_own")):
             notes[name] = value
+        is_inside = is_inside or notes.get(_IS_MODEL, False)
         notes = notes.get(_NOTES)
 
 
@@ -250,7 +253,7 @@ class _Open:
     def __init__(self, span: Any, notes: dict[str, Any], is_own: bool, kind: str) -> None:
         self.span, self.notes, self.is_own, self.is_model = span, notes, is_own, kind == "llm"
         self.started, self.first, self.token = time.monotonic(), None, None
-        self.is_handed_on = False
+        self.is_handed_on, self.notes[_IS_MODEL] = False, self.is_model
         self.chunks, self.said, self.events = [], [], []  # type: ignore[var-annotated]
 
     def __enter__(self) -> None:
@@ -331,8 +334,8 @@ class _Open:
         notes.pop(_PIECES, None)
         if said is not None:
             _tell(notes, "model_reply", said)
-        notes.pop("model_held", None)
-        notes.pop(_NOTES, None)
+        for name in ("model_held", "model_own", _IS_MODEL, _NOTES):
+            notes.pop(name, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first
         for key, value in ((k, v) for k, v in notes.items() if v is not None):

@@ -13,7 +13,7 @@ from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import is_exchange_seen
 from gapwatch.design.metrics.catalog import Catalog
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
-from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges
+from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges, set_doubts
 from gapwatch.design.metrics.left_out_code import LeftOutCode, left_out_code
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.refine import Refiner
@@ -221,6 +221,7 @@ def _review_until_settled(
                 dropped.append((metric, review))
         metrics = _without_broken(kept)
     metrics = _without_outer_judges(metrics, code)
+    set_doubts(metrics, code)
     names = {m.name for m in metrics}
     reviews = [r for r in critique.reviews if r.metric in names]
     # What the critic refuses to measure is not missing.

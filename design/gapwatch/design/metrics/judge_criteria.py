@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.architecture.component_names import snake
+from gapwatch.design.architecture.evidence_flow import PROVIDED
 from gapwatch.design.architecture.model import ComponentDraft, TierDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import has_member, is_exchange_seen
@@ -14,6 +16,8 @@ from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.prompt_demands import (
     answers_from_found,
     asks_nothing,
+    demand_of,
+    is_answering,
     is_find,
     is_for_statements,
     writes_sql,
@@ -76,9 +80,25 @@ class JudgedTier:
         return f"{'reply of the model in' if self.is_kept else 'answer of'} `{self.tier.symbol}`"
 
     @property
+    def is_provided(self) -> bool:
+        """True if the provider of the model finds what it answers from."""
+        named = {f for p in self.prompts for f in p.fields}
+        return PROVIDED in {f for p in self.prompts for f in p.evidence_fields} - named
+
+    @property
+    def has_pictures(self) -> bool:
+        """True if the model is shown pictures, which a judge cannot see."""
+        return shows_pictures(self.tier.symbol, [f for p in self.prompts for f in p.fields])
+
+    @property
     def place(self) -> CodePlace:
         """Place of its prompt, or of its code."""
         return self.prompts[0].place if self.prompts else self.tier.place
+
+
+def shows_pictures(symbol: str, fields: list[str]) -> bool:
+    """Return whether a function shows a model pictures, by its name, its class's, or the fields of its prompts."""
+    return any(map(_OF_PICTURES.search, map(snake, (*symbol.split(".")[-2:], *fields))))
 
 
 @dataclass(frozen=True)
@@ -89,6 +109,7 @@ class Criterion:
         family: The judge's name without the component's and the tier's.
         inputs: What it is shown of the span.
         failure: What it finds.
+        is_unnamed: Whether it is of support by what has no name in the prompt.
     """
 
     family: str
@@ -96,6 +117,7 @@ class Criterion:
     inputs: list[str]
     concern: str
     failure: str
+    is_unnamed: bool = False
 
 
 #: Keys of a provider's reply around the answer; no model chose their values.
@@ -112,6 +134,8 @@ FIRST = frozenset({"sql_answers_the_question"})
 _IS_ASKED_WITH = re.compile(r"example|instruction|history|prompt|question|message|dialect|schema")
 #: Prompts, and characters of them, that are read for what the model is to write.
 _MOST_READ, _MOST_OF_TASK = 2, 700
+#: Names of functions and fields by which a model is shown pictures, which a judge cannot see.
+_OF_PICTURES = re.compile(r"(^|_)(vlm|vision|images?|pictures?|photos?|screenshots?|multi_?modal)(_|$)")
 #: Keys in which a model thinks aloud before it answers.
 _THOUGHTS = re.compile(r"logic|reason|rationale|thought|thinking|explanation|justification|analysis$", re.I)
 
@@ -126,13 +150,20 @@ def criteria_of(judged: JudgedTier) -> list[Criterion]:
     asked = _asked(prompts)
     if writes_sql(tier.symbol, prompts):
         return [_of_sql(judged)]
-    if judged.is_seen and len(judged.agents) > 1:
-        return [_of_agents(judged)]
+    if len(judged.agents) > 1:
+        # Which of several prompts was sent, no line says.
+        return []
     out: list[Criterion] = []
     # What was fetched inside of the function is in its span only with the prompt.
     is_shown = judged.is_seen or bool(judged.given.intersection(f for p in prompts for f in p.fields))
     told = " ".join(" ".join(p.text.split()) for p in prompts[:_MOST_READ])[:_MOST_OF_TASK]
-    if is_shown and is_for_statements(tier.symbol, told) and (evidence or answers_from_found(prompts)):
+    asks_much = any(demand_of(p.text) >= 1 for p in prompts)
+    is_named = asks_much and is_answering(tier.symbol) and any(is_find(f) for p in prompts for f in p.fields)
+    is_held = is_for_statements(tier.symbol, told) and bool(evidence or is_named or answers_from_found(prompts))
+    if is_held and judged.is_provided:
+        # What it must rest on is in nothing that a judge could read.
+        return []
+    if is_held and judged.is_seen and not judged.has_pictures:
         out.append(_of_support(judged, evidence))
     for key in keys[:2]:
         out.append(
@@ -148,7 +179,7 @@ def criteria_of(judged: JudgedTier) -> list[Criterion]:
     if (asked or not out) and not asks_nothing(prompts) and (is_shown or not evidence):
         what = f"“{asked}”" if asked else f"the prompt built in {tier.place}"
         if judged.is_seen:
-            what = f"the prompt that it was sent, which is made at {place} ({what})"
+            what = f"the instructions that the model was sent for it, which are made at {place}"
         out.append(
             Criterion(
                 family="follows_its_prompt",
@@ -163,36 +194,30 @@ def criteria_of(judged: JudgedTier) -> list[Criterion]:
 
 
 def _of_support(judged: JudgedTier, evidence: list[str]) -> Criterion:
-    """Return the criterion that an answer rests on what was found: what the model was shown, or the function given."""
-    prompts, place = judged.prompts, judged.place
-    fields = [f for f in _fields(prompts, evidence) if judged.is_seen or f in judged.given]
+    """Return the criterion that an answer rests on what the model was sent, whichever prompt that was."""
+    fields = _fields(judged.prompts, evidence)
     shown = evidence or [f for f in fields if is_find(f)]
-    if judged.is_seen:
-        rest = f" (above all {_listed(shown)})" if shown else ""
-        by = f"what that call showed it, by the prompt made at {place}{rest}"
-    else:
-        by = f"{_listed(fields)}, which it is given by the prompt at {place}, or by what was asked"
     return Criterion(
         family="rests_on_" + (metric_name(shown[0]) if len(shown) == 1 else "its_sources"),
-        text=f"Is every statement, number, name and citation of the {judged.answer} supported by {by}, and is none "
-        "invented?",
+        text=support_question(judged.tier.symbol, f"`{'`, `'.join(shown)}`" if shown else ""),
         inputs=judged.inputs,
         concern="groundedness",
-        failure=f"statements without support in {', '.join(shown) or 'what the model was shown'}",
+        failure=f"statements without support in {', '.join(shown) or 'what the model was sent'}",
+        is_unnamed=not shown,
     )
 
 
-def _of_agents(judged: JudgedTier) -> Criterion:
-    """Return the criterion of runs of several agents: the exchange alone says which of their prompts was sent."""
-    places = " and ".join(str(place) for place in judged.agents[:2])
-    return Criterion(
-        family="rests_on_its_tools",
-        text=f"Is every statement, number and name of the {judged.answer} supported by what it was sent, above all by "
-        "what tools gave, is nothing said to be done that no tool did, and does it do what the instructions of the "
-        f"agent that answers say (one of several, such as those made at {places})?",
-        inputs=judged.inputs,
-        concern="groundedness",
-        failure="statements that no tool gave, and work said to be done that no tool did",
+def support_question(symbol: str, above_all: str) -> str:
+    """Return the question whether the reply of a function's model rests on what it was sent.
+
+    Args:
+        symbol: The function.
+        above_all: What of it was found for the answer; empty where that has no name.
+    """
+    rest = f", above all by {above_all}" if above_all else ""
+    return (
+        f"Is every statement, number, name and citation of the last reply of the model in `{symbol}` supported by what "
+        f"the model was sent for it{rest}, and is none invented?"
     )
 
 
@@ -211,11 +236,6 @@ def _of_sql(judged: JudgedTier) -> Criterion:
 def _fields(prompts: list[Prompt], evidence: list[str]) -> list[str]:
     """Return the names of all that fills prompts, what was fetched first."""
     return list(dict.fromkeys([*evidence, *(f for p in prompts for f in p.fields if f not in evidence)]))
-
-
-def _listed(fields: list[str]) -> str:
-    names = [f"`{f}`" for f in fields]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _asked(prompts: list[Prompt]) -> str:

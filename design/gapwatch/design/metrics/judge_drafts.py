@@ -20,7 +20,11 @@ from gapwatch.design.metrics.prompt_demands import (
     sets_task,
     worth_of,
 )
-from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
+from gapwatch.design.patterns.code_walk import names_in, own_expressions
+from gapwatch.design.patterns.model_calls import CALLS
+from gapwatch.design.source.ir import line_of
+from gapwatch.design.source.program import statements
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Form of the steps of an agent, which sets no task.
@@ -42,6 +46,11 @@ _STEPS = [
     "Explain step by step, with the strengths and the weaknesses, quoting the words that decide.",
     "Do not favour long answers; judge by the criterion alone, not by style or format.",
     "Then give the score.",
+]
+#: Further steps of a judge that holds a reply to what the model was sent.
+OF_SUPPORT = [
+    "Where the data says that characters or members are left out, take nothing for invented that may stand there.",
+    "That something is not known, a question back and a refusal state nothing that needs support.",
 ]
 
 
@@ -68,7 +77,7 @@ def design_judges(
                 continue
             by_symbol[tier.symbol].held_at = held_at
         # A judge that does not know what the model was told can only guess.
-        if sets_task(mine):
+        if sets_task(mine) and not _is_one_of_many(tier.symbol, mine, code):
             out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
     # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
@@ -94,7 +103,7 @@ def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Pro
     Where its span has what a model was last sent and said, that is the exchange of its last call.
     """
     own = [p for p in prompts if p.symbol == symbol or p.symbol.startswith(f"{symbol}.")]
-    own = [p for p in own if not STEPS_OF_AGENT.search(p.text)]
+    own = [p for p in own if not STEPS_OF_AGENT.search(p.text) and not _is_no_prompt(p)]
     out = []
     for prompt in own:
         said = said_at(code, prompt.symbol)
@@ -104,6 +113,43 @@ def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Pro
         return out
     last = max((line for p in own for line in p.sent_at), default=0)
     return [p for p in own if last in p.sent_at]
+
+
+#: Names of texts about errors, and paths of tests and examples, whose texts no user's request sends.
+_OF_ERRORS = re.compile(r"(?i)(^|_)(err|errors?|exceptions?|failed|failure)(_|$|msg|text)")
+_OF_TESTS = re.compile(r"(^|/)(tests?|testing|examples?)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+#: Parameters in which a function is handed what it sends.
+_IS_HANDED = frozenset({"messages", "msgs", "chat_messages", "prompt", "prompts", "system", "system_prompt"})
+#: Most long texts of one call of which a person can still say which one the model was told.
+_MOST_TEXTS = 3
+
+
+def _is_no_prompt(prompt: Prompt) -> bool:
+    return bool(_OF_ERRORS.search(prompt.name) or _OF_TESTS.search(prompt.place.path))
+
+
+def _is_one_of_many(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> bool:
+    """Return whether nobody can say which prompt a reply answers: one of many, or one beside those of callers."""
+    places = {p.place for p in prompts if len(p.text) >= MIN_TASK and not p.place.path.endswith(".py")}
+    if len(places) > _MOST_TEXTS:
+        return True
+    subject = code.subject(symbol)
+    if subject is None or not any(p.name in _IS_HANDED for p in subject.ir.params):
+        return False
+    first, path = prompts[0], subject.program.path(subject.info)
+    reading = [
+        s
+        for s in subject.statements
+        if (first.name and any(first.name in names_in(e) for e in own_expressions(s)))
+        or (first.place.path == path and first.place.line <= line_of(s) <= max(first.place.end, first.place.line))
+    ]
+    for s in subject.statements:
+        inside = list(statements((s,))) if s[0] == "if" else []
+        if any(line_of(x) in first.sent_at for x in inside):
+            continue
+        if reading and all(any(x is r for x in inside) for r in reading):
+            return True
+    return False
 
 
 def _for_tier(
@@ -140,20 +186,23 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
 
 
-def rubric_of(criterion: str, inputs: list[str], prompts: list[Prompt]) -> tuple[RubricDraft, dict[str, Any]]:
+def rubric_of(
+    criterion: str, inputs: list[str], prompts: list[Prompt], further: list[str] | None = None
+) -> tuple[RubricDraft, dict[str, Any]]:
     """Return the rubric of a judge, and the claim with it.
 
     Args:
         criterion: The question.
         inputs: Fields that the judge reads.
         prompts: What the model was told; the judge reads the first.
+        further: Steps before the last one; None for none.
     """
     schema = {
         "type": "object",
         "required": ["justification", "score"],
         "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
     }
-    steps = [*_told(prompts), *_STEPS]
+    steps = [*_told(prompts), *_STEPS[:-1], *(further or ()), _STEPS[-1]]
     rubric = {
         "criterion": criterion,
         "scale": dict(_SCALE),
@@ -168,7 +217,8 @@ def rubric_of(criterion: str, inputs: list[str], prompts: list[Prompt]) -> tuple
 def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
     tier, prompts, inputs = judged.tier, judged.prompts, criterion.inputs
     # What the model was sent holds its instructions.
-    rubric, claim = rubric_of(criterion.text, inputs, [] if judged.is_seen else prompts)
+    further = OF_SUPPORT if criterion.concern == "groundedness" else None
+    rubric, claim = rubric_of(criterion.text, inputs, [] if judged.is_seen else prompts, further)
     evidence = [f"{p.place} prompt{' ' + p.name if p.name else ''} of {p.symbol}" for p in prompts[:4]] or [
         f"{tier.place} {tier.symbol}"
     ]
@@ -188,7 +238,9 @@ def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
         tier=tier.id,
         spans=[name],
         fields=[*(f.partition("#")[0] for f in inputs), "tier"],
-        when={
+        when=exchange_of(name)
+        if judged.is_seen
+        else {
             "all_of": [{"field": "name", "one_of": [name]}, {"field": inputs[-1].partition("#")[0], "present": True}]
         },
         valid_when="the last model call below the function is the one that writes the answer"
@@ -208,8 +260,89 @@ def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
         else [],
         questions=["q-pipeline-judge-model"],
         is_exported=False,
-        demand=worth_of(tier.symbol, [p.text for p in prompts]) + (criterion.family in FIRST),
+        demand=worth_of(tier.symbol, [p.text for p in prompts])
+        + (criterion.family in FIRST)
+        - (_OF_UNNAMED if criterion.is_unnamed else 0.0),
     )
+
+
+#: Most judges of a pipeline that hold answers to what was found, normally one; most nodes and calls between two.
+MOST_GROUNDED, _MAX_BETWEEN = 2, 8
+_OF_GRAPHS = frozenset({"framework"})
+#: How much less the answers of another run may be worth.
+_LEAST_SHARE = 1.0
+#: Least that a prompt asks for whose judge is worth its cost, and what is taken off where no find has a name.
+_LEAST_DEMAND, _OF_UNNAMED = 0.5, 1.0
+
+
+def set_doubts(metrics: list[MetricDesign], code: ClaimedCode) -> None:
+    """Set why judges come in by name alone: nothing is recorded, little is asked for, or another judges the answer."""
+    judges = [m for m in metrics if m.source == "judge"]
+    for metric in judges:
+        if not metric.is_of_trace and OF_EXCHANGE[1] not in metric.fields:
+            metric.doubt = "what the model is sent and says there is not recorded"
+        elif metric.concern == "quality" and metric.demand < _LEAST_DEMAND:
+            metric.doubt = "its prompt asks for little that a user would miss"
+    grounded = [m for m in judges if m.concern == "groundedness" and not m.doubt]
+    kept: list[MetricDesign] = []
+    for metric in sorted(grounded, key=lambda m: (-_worth_of_support(m), not _is_node(m, code))):
+        after = next((m for m in grounded if _is_before(metric, m, code) and not _is_before(m, metric, code)), None)
+        same = next((m for m in kept if _is_of_run(metric, m, code)), None)
+        if after is not None:
+            metric.doubt = f"{after.name} judges what is made of it"
+        elif same is not None:
+            metric.doubt = f"{same.name} judges the answer of the same run"
+        elif kept and (
+            len(kept) >= MOST_GROUNDED or _worth_of_support(metric) < _worth_of_support(kept[0]) - _LEAST_SHARE
+        ):
+            metric.doubt = f"{kept[0].name} judges answers already"
+        else:
+            kept.append(metric)
+    waiting = {m.symbols[0]: m.doubt for m in grounded if m.doubt}
+    for metric in judges:
+        # A function whose support waits is a step, or answers as another does.
+        if metric.concern == "quality" and not metric.is_of_trace and not metric.doubt:
+            metric.doubt = waiting.get(metric.symbols[0], "")
+
+
+def _worth_of_support(metric: MetricDesign) -> float:
+    """Return how much an owner wants a judge of support: that of an answer, from finds whose lines are known."""
+    return metric.demand + bool(metric.evidence_from)
+
+
+def _is_node(metric: MetricDesign, code: ClaimedCode) -> bool:
+    return any(e.kind in _OF_GRAPHS for e in code.material.sites.callers[metric.symbols[0]])
+
+
+def _above(symbol: str, code: ClaimedCode, kinds: frozenset[str] | None = None) -> set[str]:
+    """Return a function and those that lead to it, by edges of some kinds."""
+    seen, frontier = {symbol}, {symbol}
+    for _ in range(_MAX_BETWEEN):
+        callers = {e.src for one in frontier for e in code.material.sites.callers[one] if not kinds or e.kind in kinds}
+        frontier = callers - seen
+        seen |= frontier
+    return seen
+
+
+def _is_before(metric: MetricDesign, other: MetricDesign, code: ClaimedCode) -> bool:
+    """Return whether a graph goes on from a function, or from one that calls it, to another that is shown finds."""
+    mine = _above(metric.symbols[0], code, CALLS)
+    its = _above(other.symbols[0], code, _OF_GRAPHS) - {other.symbols[0]}
+    return not mine.isdisjoint(its) and bool(metric.evidence_from) <= bool(other.evidence_from)
+
+
+def _is_of_run(metric: MetricDesign, other: MetricDesign, code: ClaimedCode) -> bool:
+    """Return whether one of two functions is below the other, or a graph runs both."""
+    one, two = _above(metric.symbols[0], code), _above(other.symbols[0], code)
+    if metric.symbols[0] in two or other.symbols[0] in one:
+        return True
+    in_graphs = [_above(m.symbols[0], code, _OF_GRAPHS) - {m.symbols[0]} for m in (metric, other)]
+    return not one.isdisjoint(in_graphs[1]) or not two.isdisjoint(in_graphs[0])
+
+
+def exchange_of(span: str) -> dict[str, Any]:
+    """Return the condition that a span has what a model was sent and what it said; a judge of less would guess."""
+    return {"all_of": [{"field": "name", "one_of": [span]}, *({"field": f, "present": True} for f in OF_EXCHANGE)]}
 
 
 def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> MetricDesign | None:

@@ -125,6 +125,7 @@ class MetricDesign:
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
         demand: Of a judge: how much its prompt asks for, 0 to 2.5.
         is_of_trace: Of a judge: whether it reads the whole trace.
+        doubt: Why it comes in by name alone; empty where it may be selected.
         tools: Of a judge of a trace: other components whose spans hold what it needs.
         answered: Names of its spans that the program emits already, with all that it needs.
         unanswered: Names of its other spans, with the reason.
@@ -176,6 +177,7 @@ class MetricDesign:
     evidence_from: list[CodePlace] = field(default_factory=list)
     demand: float = 0.0
     is_of_trace: bool = False
+    doubt: str = ""
     tools: list[str] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     unanswered: dict[str, str] = field(default_factory=dict)

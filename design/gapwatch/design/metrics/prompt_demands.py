@@ -163,11 +163,24 @@ _ANSWERING = re.compile(
     r"^(generate|write|make|compose|stream|final)_(\w+_)?(answer|reply|response|report)s?(_|$)"
     r"|(^|_)(answer|reply|response|report|reporter|summari[sz]er|chat|draft|rag|qa)(_|$)"
 )
+
+
+def is_answering(symbol: str) -> bool:
+    """Return whether a function has the name of one that writes what people read."""
+    return bool(_ANSWERING.search(_named(symbol)))
+
+
 #: Words of prompts for what a pipeline ends with.
 _FINAL = re.compile(r"\bfinal (\w+ ){0,2}(answer|report|decision|response|recommendation|reply|verdict)\b", re.I)
 #: Names of steps beside the main one: what is asked again, mended, or offered to a user who asked for none.
 _ASIDE = re.compile(
-    r"follow_?up|correct|regenerat|retry|repair|fallback|forced|adjust|diagnos|suggest|recommend|related|starter|evaluat|enhanc"
+    r"follow_?up|correct|regenerat|retry|repair|fallback|forced|adjust|diagnos|suggest|recommend|related|starter|evaluat|enhanc|preprocess|validat"
+)
+#: Modules of what runs before anybody asks.
+_OFFLINE = re.compile(r"(^|[._])(pre_?process(ing|or)?|ingest(ion|ing)?|index(ing|er))([._]|$)")
+#: Names of steps that decide where a run goes: what is searched for, done, refused or taken from a text.
+_STEERING = re.compile(
+    r"quer(y|ies)|rephras|rout(e|er|ing)|plan(ner|s)?(_|$)|classif|triage|guardrail|reject|refus|extract|deci[ds]|supervis"
 )
 _OF_ANSWERS = 1.0
 
@@ -175,11 +188,13 @@ _OF_ANSWERS = 1.0
 def worth_of(symbol: str, texts: list[str]) -> float:
     """Return what a judge of a function is worth by the demands of its prompts.
 
-    An answer that people read is worth more than a step before it; a name on a screen is worth nothing.
+    An answer that people read, and a step that decides where a run goes, are worth more than other steps; a name on a
+    screen is worth nothing.
     """
-    name = symbol.rpartition(".")[2].lower()
-    if _NAMING.search(name):
+    if _NAMING.search(symbol.rpartition(".")[2].lower()):
         return 0.0
-    aside = _OF_ANSWERS * bool(_ASIDE.search(_named(symbol)))
-    is_read = bool(_ANSWERING.search(_named(symbol))) or any(_FINAL.search(text) for text in texts)
-    return max(map(demand_of, texts), default=0.0) + _OF_ANSWERS * is_read - aside
+    if _ASIDE.search(_named(symbol)) or _OFFLINE.search(symbol.lower()):
+        return max(map(demand_of, texts), default=0.0) - _OF_ANSWERS
+    is_read = is_answering(symbol) or any(_FINAL.search(text) for text in texts)
+    is_steering = bool(_STEERING.search(_named(symbol)))
+    return max(map(demand_of, texts), default=0.0) + _OF_ANSWERS * (is_read or is_steering)

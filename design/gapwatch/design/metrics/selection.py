@@ -30,7 +30,7 @@ MAX_METRICS = 14
 #: Most that are chosen by their worth; the rest is for errors of requests that nothing else tells.
 MAX_OWN = MAX_METRICS - 2
 #: Most judges among them; each costs money at every judgement.
-MAX_JUDGES = 4
+MAX_JUDGES = 3
 #: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
 LEAST_WORTH = 2.0
 #: The same for a metric of failures, which one metric of the failures of many functions or a layer above can count.

@@ -1,4 +1,4 @@
-"""Drafts judges that read a whole trace: whether an agent keeps to its prompt and to what its tools gave."""
+"""Drafts judges of agents and chains: whether an answer rests on what tools and searches gave."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from gapwatch.design.architecture.component_names import snake
 from gapwatch.design.architecture.held_functions import AGENT
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
-from gapwatch.design.architecture.reply_flow import Output, is_exchange_seen, output_of
+from gapwatch.design.architecture.reply_flow import is_exchange_seen
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.catalog import metric_name
-from gapwatch.design.metrics.judge_drafts import STEPS_OF_AGENT, rubric_of
+from gapwatch.design.metrics.judge_criteria import shows_pictures, support_question
+from gapwatch.design.metrics.judge_drafts import OF_SUPPORT, STEPS_OF_AGENT, exchange_of, rubric_of
 from gapwatch.design.metrics.metric_design import MetricDesign
-from gapwatch.design.metrics.prompt_demands import answers_from_found, demand_of, is_for_statements, writes_sql
+from gapwatch.design.metrics.prompt_demands import (
+    answers_from_found,
+    demand_of,
+    is_for_statements,
+    worth_of,
+    writes_sql,
+)
 from gapwatch.design.metrics.search_chains import FoundLine, library_searches, search_chain
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.code_walk import callee_text
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
 from gapwatch.design.patterns.model_calls import CALLS
-from gapwatch.design.source.ir import call_line
+from gapwatch.design.source.ir import call_line, keywords_of
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
@@ -33,12 +40,11 @@ _OF_TOOLS = _FINDS | {"http", "saas", "tool", "db_read", "db_execute"}
 _MAX_HOPS = 6
 #: Most lines of evidence that a judge names.
 _MOST = 4
-#: Most judges of one agent.
-_MOST_OF_AGENT = 2
+#: A reply that calls tools, as it is recorded, and values of `tool_choice` by which a model need not.
+_CALLS_TOOLS = r'^\[\{"(name|arguments)":'
+_FREE = (("k", "auto"), ("k", "none"), ("k", None))
 #: Names of tools that run SQL.
 _RUNS_SQL = re.compile(r"^_?(a?run|execute|exec|query)_sql(_query|_tool)?$")
-#: Least that a prompt asks for, where a whole trace is read for it.
-_LEAST_DEMAND = 1.0
 #: Demand of a prompt to state nothing but what was found.
 _GROUNDED = 1.0
 #: Names of tools that read, where a framework runs them.
@@ -102,21 +108,33 @@ class TraceJudges:
             if not mine or (agent.is_made and mine[0].place in self._of_loops):
                 continue
             found = self._found(agent.symbol)
-            output, subject = output_of(self._code, agent.symbol), self._code.subject(agent.symbol)
+            if not found and any(loop.symbol == agent.symbol and loop.kind == "library" for loop in component.loops):
+                found = self._tools_of_libraries
             out = []
-            # What an agent gives as an object of the code's own states nothing.
-            is_said = output not in (Output.NOTHING, Output.SELDOM) or subject is None or not subject.returned
-            if found and is_said:
-                out.append(self._grounded(component, agent, mine, found))
+            if found and (asker := self._asks_with(component, agent, mine)) is not None:
+                out.append(self._grounded(component, asker, mine, found))
             if self._has_sql(agent.symbol, mine):
                 out.append(self._of_sql(component, agent, mine, found))
-            is_hidden = output in (Output.NOTHING, Output.SELDOM, Output.UNKNOWN)
-            if is_hidden and len(out) < _MOST_OF_AGENT and demand_of(mine[0].text) >= _LEAST_DEMAND:
-                out.append(self._obedient(component, agent, mine, found))
             # Without a span of the agent or of a tool there is nothing to read.
             if out := [made for made in out if made.spans]:
                 return out
         return self._of_chains(component, prompts)
+
+    def _asks_with(self, component: ComponentDraft, agent: _Agent, prompts: list[Prompt]) -> _Agent | None:
+        """Return the function below which the last call of an agent's run is seen, with what its tools gave."""
+        asking = [agent.symbol]
+        if agent.is_made:
+            own = [h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"]
+            asking = [agent.symbol] if agent.symbol in own else sorted({*own})
+        asking = [s for s in asking if is_for_statements(s, prompts[0].text)]
+        points = {p.symbol for p in self._points if p.component == component.id}
+        if len(asking) != 1 or asking[0] not in points or not is_exchange_seen(self._code, asking[0]):
+            return None
+        lines = {h.line for h in self._code.material.hits_of(asking[0]) if h.pattern == "calls_llm"}
+        if len(lines) > 1:
+            # Which of its calls is the last one, nobody can say.
+            return None
+        return _Agent(asking[0], agent.place)
 
     def _of_chains(self, component: ComponentDraft, prompts: list[Prompt]) -> list[MetricDesign]:
         """Return the judge of the chains that put a search before an answer; none where an agent runs them."""
@@ -141,7 +159,14 @@ class TraceJudges:
         ):
             # Who asks with the chain is judged by what the model is shown.
             return []
-        return [self._grounded(component, _Agent(asker, place), mine, found, "passages")]
+        direct = {h.symbol: CodePlace(h.path, h.line) for h in asking if h.kind == "direct"}
+        if all(h.symbol != asker for h in asking) and len(direct) == 1:
+            # It asks with a chain that was made when the program started.
+            ((asker, place),) = direct.items()
+        if not is_exchange_seen(self._code, asker) or shows_pictures(asker, []):
+            return []
+        judge = self._grounded(component, _Agent(asker, place), mine, found, "passages")
+        return [judge] if judge.spans else []
 
     def _asks_what_is_made_elsewhere(self, component: ComponentDraft) -> tuple[str, CodePlace, list[FoundLine]]:
         """Return who asks an agent or engine that another component makes: `cache.agent.chat(question)`."""
@@ -222,6 +247,18 @@ class TraceJudges:
             seen |= {s: below[s] for s in frontier}
         return list(out.values())
 
+    @cached_property
+    def _tools_of_libraries(self) -> list[FoundLine]:
+        """Lines of the tools that read, of agents that a run is handed by a value: `Runner.run(agents[name])`."""
+        out = []
+        program = self._code.material.program
+        for info in program.functions:
+            file = program.files[info.module]
+            is_tool = any("tool" in last_name(d).lower() for d in info.ir.decorators)
+            if is_tool and file is not None and not file.tags:
+                out += self._finds(info.symbol, True)
+        return out
+
     def _is_tool(self, edge: CallEdge) -> bool:
         """Return whether a framework runs a function that another has: by its edge, or as it is decorated."""
         subject = self._code.subject(edge.dst)
@@ -233,6 +270,12 @@ class TraceJudges:
         wanted = _OF_TOOLS if is_tool and _READS.search(name) and not _WRITES.search(name) else _FINDS
         out = [FoundLine(symbol, u.place, u.capability) for u in self._uses.get(symbol, ()) if u.capability in wanted]
         subject = self._code.subject(symbol)
+        file = subject.program.files[subject.info.module] if subject is not None else None
+        is_own = file is not None and not file.tags
+        if subject is not None and is_own and not out and is_tool and wanted is not _FINDS:
+            # What a tool reads may stand in an object of the application.
+            path = subject.program.path(subject.info)
+            out = [FoundLine(symbol, CodePlace(path, subject.ir.line, subject.ir.end), "tool")]
         return out + (list(library_searches(subject)) if subject is not None else [])
 
     @cached_property
@@ -253,35 +296,28 @@ class TraceJudges:
         found: list[FoundLine],
         what: str = "tools",
     ) -> MetricDesign:
+        """Return the judge that reads what the model was last sent, with what was found for it, and its reply."""
         where = ", ".join(str(f.place) for f in found[:_MOST])
-        criterion = (
-            f"Is every statement, number and name in the last answer of `{agent.symbol}` supported by what its "
-            f"{'searches' if what == 'passages' else 'tools and searches'} gave in this trace ({where}), or by what it "
-            f"was asked and told, and is none of them invented?"
-        )
-        own = [p for p in self._points if p.component == component.id and p.symbol == agent.symbol]
-        made = self._made(component, agent, prompts, found, criterion, f"rests_on_its_{what}")
-        if what == "passages" and own and is_exchange_seen(self._code, agent.symbol):
-            self._read_exchange(made, own[0].name, found)
+        given = f"what its {'searches' if what == 'passages' else 'tools and searches'} gave ({where})"
+        made = self._made(component, agent, prompts, found, "", f"rests_on_its_{what}")
+        criterion = support_question(agent.symbol, given)
+        made.rubric, made.claim = rubric_of(criterion, list(OF_EXCHANGE), [], OF_SUPPORT)
+        own = [p.name for p in self._points if p.component == component.id and p.symbol == agent.symbol]
+        made.spans, made.fields, made.is_of_trace, made.tools = own[:1], list(OF_EXCHANGE), False, []
+        made.when = exchange_of(own[0]) if own else None
+        if made.when is not None and what == "tools" and not self._must_call(agent.symbol):
+            made.when["all_of"].append({"field": OF_EXCHANGE[1], "not_matches": _CALLS_TOOLS})
+        made.valid_when = "the last model call below the function is the one that writes the answer"
         made.concern, made.purpose = "groundedness", "finds statements that no tool and no search gave"
         made.evidence_from = [f.place for f in found[:_MOST]]
-        made.demand = max(made.demand, _GROUNDED)
+        made.demand = max(worth_of(agent.symbol, [p.text for p in prompts]), _GROUNDED)
         return made
 
-    @staticmethod
-    def _read_exchange(made: MetricDesign, span: str, found: list[FoundLine]) -> None:
-        """Have a judge read what the model was last shown, which holds what its search gave, and what it said."""
-        where = ", ".join(str(f.place) for f in found[:_MOST])
-        made.rubric, made.claim = rubric_of(
-            f"Is every statement, number and name in the last reply of the model in `{made.symbols[0]}` supported by "
-            f"what that call showed it, above all by what its search gave ({where}), and is none of them invented?",
-            list(OF_EXCHANGE),
-            [],
-        )
-        made.spans, made.fields, made.is_of_trace = [span], list(OF_EXCHANGE), False
-        named = {"field": "name", "one_of": [span]}
-        made.when = {"all_of": [named, {"field": OF_EXCHANGE[1], "present": True}]}
-        made.valid_when = "the last model call below the function is the one that writes the answer"
+    def _must_call(self, symbol: str) -> bool:
+        """Return whether a model may only call tools, so that the arguments of the last call are its answer."""
+        subject = self._code.subject(symbol)
+        named = [(n, v) for call in (subject.calls if subject is not None else ()) for n, v in keywords_of(call)]
+        return any(name == "tool_choice" and value not in _FREE for name, value in named)
 
     def _has_sql(self, symbol: str, prompts: list[Prompt]) -> bool:
         """Return whether an agent writes SQL, by its prompts, or by a tool that runs what it writes."""
@@ -306,17 +342,6 @@ class TraceJudges:
         made = self._made(component, agent, prompts, found, criterion, "sql_answers_the_question")
         made.purpose = "finds SQL that runs and answers another question"
         made.demand = max(made.demand, _GROUNDED) + 1
-        return made
-
-    def _obedient(
-        self, component: ComponentDraft, agent: _Agent, prompts: list[Prompt], found: list[FoundLine]
-    ) -> MetricDesign:
-        criterion = (
-            f"Does the agent of `{agent.symbol}`, in its calls of tools and in its last answer, do what it is told at "
-            f"{prompts[0].place}, all of it and nothing else?"
-        )
-        made = self._made(component, agent, prompts, found, criterion, "keeps_to_its_prompt")
-        made.purpose = f"finds runs that do not do what {prompts[0].place} asks"
         return made
 
     def _made(

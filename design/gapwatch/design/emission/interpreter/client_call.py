@@ -46,6 +46,7 @@ class ClientCall(RunningCall):
         parts: What the chunks of a streamed reply say.
         texts: Their texts.
         asked: What is searched for.
+        told: What the model was sent, as the calls around tell it; None where none does.
         began: Nanoseconds since the epoch.
     """
 
@@ -54,6 +55,7 @@ class ClientCall(RunningCall):
     parts: dict[str, Any] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
     asked: Any = None
+    told: str | None = None
     began: int = field(default_factory=time.time_ns)
 
     @property
@@ -66,7 +68,7 @@ class ClientCall(RunningCall):
         """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""
         if self.kind == "llm":
             self.parts |= chunk_reply(value)
-            _note_provided(value, self.call)
+            self._note_provided(value)
             if (text := reply_text(value)) and sum(map(len, self.texts)) < MOST_CHARACTERS:
                 self.texts.append(text)
 
@@ -102,12 +104,13 @@ class ClientCall(RunningCall):
         for around in calls_around(call):
             around.is_answered = True
             around.is_passing_on |= around is not call
-        _note_provided(result, call)
+        self._note_provided(result)
         for name, value in found.items():
             if name.endswith("_tokens") or name == "cost_usd":
                 notes[name] = notes.get(name, 0) + value
             else:
                 notes[name] = value
+        said = text
         if self.kind != "chunk":
             text = call.batch.ended(found.get("finish_reason"), text)
             if call.batch.reasons:
@@ -115,7 +118,19 @@ class ClientCall(RunningCall):
         if text is not None:
             call.reply = text
             for around in calls_with("model_reply", call):
-                around.notes["model_reply"] = text[:MOST_CHARACTERS]
+                # Of calls at the same time each reply stands beside what that call was sent.
+                if self.told is not None:
+                    around.notes["model_prompt"] = self.told
+                around.notes["model_reply"] = (said if self.told is not None and said is not None else text)[
+                    :MOST_CHARACTERS
+                ]
+
+    def _note_provided(self, value: Any) -> None:
+        """Note what the provider of a model found itself, behind what the model was sent."""
+        if (found := provided_text(value)) is not None:
+            self.told = f"{self.told or ''}\n\nFound by the provider:\n{found}"
+            for around in calls_with("model_prompt", self.call):
+                around.notes["model_prompt"] = self.told
 
 
 def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
@@ -135,23 +150,17 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
         call.source, call.reply = id(source), None
     if kind == "llm":
         call.batch.begin()
-        _note_prompt(values, call)
     made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
+    if kind == "llm":
+        made.told = _note_prompt(values, call)
     if kind == "retrieval":
         made.asked = next((value for name, value in values.items() if name != "self" and _is_given(value)), None)
     contexts.attach(made.context)
     return made
 
 
-def _note_provided(value: Any, call: WatchedCall) -> None:
-    """Note what the provider of a model found itself, behind what the model was sent."""
-    if (found := provided_text(value)) is not None:
-        for around in calls_with("model_prompt", call):
-            around.notes["model_prompt"] = f"{around.notes['model_prompt'] or ''}\n\nFound by the provider:\n{found}"
-
-
-def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:
-    """Note what a model is sent, for each watched call around it that tells it; its reply comes later.
+def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> str | None:
+    """Note what a model is sent, for each watched call around it that tells it, and return it; its reply comes later.
 
     Args:
         values: Variables of the client's function.
@@ -161,7 +170,7 @@ def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:
     given = {**further, **values} if isinstance(further, dict) else values
     asked = {name: given[name] for name in _ASKED if _is_given(given.get(name))}
     if not asked:
-        return  # A stream, whose call came before.
+        return None  # A stream, whose call came before.
     if call.is_model or call.notes.get("asked"):
         call.question = text_of_value(next(iter(asked.values())))
     told: str | None = None
@@ -173,6 +182,7 @@ def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> None:
         around.notes["model_prompt"] = told
         if "model_reply" in around.notes:
             around.notes["model_reply"] = None
+    return told
 
 
 def _is_given(value: Any) -> bool:

@@ -144,6 +144,7 @@ class WatchedCall(RunningCall):
         notes = self.notes
         is_left = error is not None and not isinstance(error, Exception)
         notes.pop("model_held", None)
+        notes.pop("model_own", None)
         self._settle_agent(result, error, is_stream)
         if notes.pop("is_tool", 0) and is_failed(error):
             notes["tool_errors"] = notes["tool_errors"] or 1
@@ -220,5 +221,13 @@ def calls_around(call: WatchedCall) -> Iterator[WatchedCall]:
 
 
 def calls_with(name: str, call: WatchedCall) -> Iterator[WatchedCall]:
-    """Yield a call and those around it that have a field, and do not hold to what they have."""
-    return (found for found in calls_around(call) if name in found.notes and not found.notes.get("model_held"))
+    """Yield a call and those around it that have a field, and do not hold to what they have.
+
+    Who asks a model itself (`model_own`) is not told what another function asks within, such as a guardrail of a run.
+    """
+    is_inside = False
+    for found in calls_around(call):
+        notes = found.notes
+        if name in notes and not notes.get("model_held") and not (is_inside and notes.get("model_own")):
+            yield found
+        is_inside = is_inside or found.is_model

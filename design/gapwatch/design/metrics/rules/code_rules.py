@@ -273,7 +273,8 @@ def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
         return why
     if not is_of_exchange and all(_is_told_nothing(symbol, view) for symbol in metric.symbols):
         return "what the model is asked stands in the object: the method is given nothing that a judge could read"
-    if metric.prompts and (count := _objects_that_give(metric, view)) > 1:
+    is_of_finds = is_of_support and bool(metric.evidence_from)
+    if metric.prompts and not is_of_finds and (count := _objects_that_give(metric, view)) > 1:
         return f"the prompt is one of {count}: each object gives its own"
     for place in metric.evidence_from if metric.tier else ():
         found = view.code.statement_at(place)
