@@ -193,13 +193,16 @@ def test_the_end_of_tries_is_noted_around_all_of_them(tmp_path: Path) -> None:
     "loop",
     [
         "    tries, text = 0, ''\n    while tries < 3 and not text:\n        tries += 1\n        try:\n"
-        "            text = requests.get(url, timeout=9).text\n        except OSError:\n            continue\n    return text\n",
+        "            text = requests.get(url, timeout=9).text\n        except OSError:\n            continue\n"
+        "    return text\n",
         "    for attempt in range(3):\n        try:\n            return requests.get(url, timeout=9).text\n"
         "        except OSError:\n            continue\n",
     ],
 )
 def test_tries_whose_end_no_line_tells_have_no_metric(loop: str, tmp_path: Path) -> None:
-    head = 'import requests\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.get("/read")\ndef read(url: str):\n'
+    head = (
+        'import requests\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.get("/read")\ndef read(url: str):\n'
+    )
 
     def families(source: str) -> set[str]:
         folder = tmp_path / str(len(source))

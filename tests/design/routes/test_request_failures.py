@@ -106,7 +106,7 @@ def test_they_are_one_metric_of_all_endpoints(made: Design) -> None:
     (failed,) = [m for m in made.metrics if m.family == "failed_requests"]
 
     assert failed.spans == ["Files.import_file", "answer", "query"]
-    assert (failed.severity, failed.direction_verdict) == ("ticket", "verified")
+    assert (failed.severity, failed.direction_verdict) == ("page", "verified")
     others = [m for m in made.metrics if m.family in ("failure_answers", "error_rate", "swallowed_errors")]
     assert not {name for m in others for name in m.spans} & set(failed.spans), "what a user gets is counted once"
 

@@ -222,7 +222,7 @@ def _handed(subjects: list[Subject], top: dict[str, list[Subject]]) -> set[str]:
                 out |= {f.symbol for f in _named(e[1], subject, top) if not _makes(f)}
             elif e[0] == "a" and text_of(e[1]) == "self" and (found := methods.get((subject.info.owner, e[2]))):
                 out.add(found)
-            elif is_call(e) and len(of_name := classes.get(last_name(e), ())) == 1:
+            elif is_call(e) and len(of_name := classes.get(last_name(e), [])) == 1:
                 out |= {
                     symbol for (owner, name), symbol in methods.items() if owner == of_name[0] and _IS_RUN.search(name)
                 }

@@ -514,7 +514,7 @@ class Catalog:
                 concern="reliability",
                 fields=["attributes.request_outcome"],
                 better="lower",
-                severity="ticket",
+                severity="page",
                 action="group by error_type and span; what layers below raise and wrap ends here",
                 valid_when="a request with a fault of its own (status 400 to 499) is refused, and did not fail",
             )

@@ -59,7 +59,8 @@ class FoundPassages:
     @cached_property
     def _tools(self) -> set[str]:
         symbols = (f.symbol for f in self._code.material.program.functions)
-        return tool_functions([s for s in map(self._code.subject, symbols) if s is not None], ())
+        tools, _ = tool_functions([s for s in map(self._code.subject, symbols) if s is not None], ())
+        return tools
 
     def why_not(self, symbol: str, place: CodePlace) -> str | None:
         """Return why a run does not fail where a search finds nothing, or why nobody counts it; None where it does.

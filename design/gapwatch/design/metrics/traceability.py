@@ -136,8 +136,8 @@ def set_alerts(
 MAX_PAGES_OF_COMPONENT = 2
 #: Most metrics of a portfolio that page; one fault shows in several metrics at once.
 MAX_PAGES = 3
-#: Families that may page, the most urgent first: no answer, a request or a run that fails, nothing found.
-_URGENT = ("answer_present", "failed_requests", "failed_runs", "passages_found")
+#: Families that may page, the most urgent first: a request or a run that fails, no answer, nothing found.
+_URGENT = ("failed_requests", "failed_runs", "answer_present", "passages_found")
 #: Families that do where the function itself asks a model.
 _URGENT_OF_MODELS = ("error_rate", "service_errors")
 
@@ -162,7 +162,8 @@ def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_g
     if metric.severity == "page" and metric.is_cascade and metric.fact is not None:
         # The practitioner has said that it is worse.
         return "page"
-    user_facing = component.priority == "primary"
+    # Who sends a request feels that it fails, whichever component answers it.
+    user_facing = component.priority == "primary" or metric.family in ("failed_requests", "failed_runs")
     wants_page = (metric.severity == "page" and _may_page(metric)) or (is_goal and user_facing)
     if wants_page and user_facing and metric.direction_verdict == "verified" and not metric.is_cascade:
         return "page"
