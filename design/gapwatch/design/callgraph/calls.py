@@ -50,8 +50,8 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
         elif kind is Kind.BUILTIN:
             out |= call_builtin(frame, table.a[v], positional, named, line)
         elif kind is Kind.INST:
-            # Modules of DSPy and of torch are called, and run `forward`.
-            out |= method_result(frame, table.single(v), ("__call__", "forward"), positional, line, named, "call")
+            # Modules of DSPy and of torch are called, and run `forward`; components of AdalFlow and layers run `call`.
+            out |= method_result(frame, table.single(v), ("__call__", "forward", "call"), positional, line, named, "call")
         elif kind is Kind.METHOD:
             out |= call_method(frame, table.a[v], table.b[v], positional, named, line)
         elif kind is Kind.DECORATED:

@@ -42,7 +42,7 @@ def callback_targets(frame: Frame, v: int) -> list[int]:
     if kind is Kind.PARTIAL:
         return callback_targets(frame, table.a[v])
     if kind is Kind.INST:
-        found = (frame.solver.find_method(table.a[v], name) for name in ("__call__", "forward"))
+        found = (frame.solver.find_method(table.a[v], name) for name in ("__call__", "forward", "call"))
         return [number for number in found if number >= 0][:1]
     if kind in (Kind.FUNC, Kind.DECORATED):
         return [table.a[v]]
