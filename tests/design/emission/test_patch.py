@@ -208,6 +208,23 @@ def test_a_file_that_imports_nothing_gets_the_import_by_which_others_import_it(t
     assert "+from web import span_recording" in make_patch(tmp_path, [plan], files).text
 
 
+def test_a_library_of_the_name_of_a_folder_above_is_no_place_for_the_recorder(tmp_path: Path) -> None:
+    files = {
+        "channel/web/pages.py": "",
+        "channel/desk/serving.py": "import web\nfrom common.log import note\nfrom channel.chat import Chat\n\n\n"
+        "def ask(q):\n    return q\n",
+        "channel/chat.py": "class Chat: ...\n",
+        "common/log.py": "note = print\n",
+        "app.py": "from channel.desk.serving import ask\n",
+    }
+    write_tree(tmp_path, files)
+    plan = PlannedSpan(
+        "c", "ask", "chain", "channel/desk/serving.py", "channel.desk.serving.ask", MarkedFunction("ask", 6)
+    )
+
+    assert "+from common import span_recording" in make_patch(tmp_path, [plan], files).text
+
+
 def test_a_library_of_the_name_of_a_file_beside_makes_no_folder_of_scripts_of_a_package(tmp_path: Path) -> None:
     files = {
         "back-end/__init__.py": "",

@@ -51,7 +51,9 @@ def call_values(frame: Frame, functions: Values, positional: Positional | list[A
             out |= call_builtin(frame, table.a[v], positional, named, line)
         elif kind is Kind.INST:
             # Modules of DSPy and of torch are called, and run `forward`; components of AdalFlow and layers run `call`.
-            out |= method_result(frame, table.single(v), ("__call__", "forward", "call"), positional, line, named, "call")
+            out |= method_result(
+                frame, table.single(v), ("__call__", "forward", "call"), positional, line, named, "call"
+            )
         elif kind is Kind.METHOD:
             out |= call_method(frame, table.a[v], table.b[v], positional, named, line)
         elif kind is Kind.DECORATED:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import difflib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.emission.recorder_place import AbsoluteImports, recorder_of
 from gapwatch.design.emission.recording_module import recording_module
 from gapwatch.design.emission.reply_places import (
     assigned_name,
@@ -35,7 +34,6 @@ from gapwatch.scorers.errors import JobError
 UNSEEN = {
     "unseen_attempts": "no line says the attempts of a library or of a function that calls itself",
 }
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w[\w.]*)[ \t]+import[ \t]+(.*)|import[ \t]+(\w[\w.]*))", re.M)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match, ast.TryStar)
 
@@ -86,7 +84,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str])
         planned: Spans to emit.
         paths: All files of the program, relative to it: how they import each other says how they find the helper.
     """
-    made, imported = ProgramPatch(any("model_prompt" in s.start for s in planned)), _Imported(root, paths)
+    made, imported = ProgramPatch(any("model_prompt" in s.start for s in planned)), AbsoluteImports(root, paths)
     by_path: dict[str, list[PlannedSpan]] = defaultdict(list)
     for span in planned:
         by_path[span.path].append(span)
@@ -103,7 +101,7 @@ def make_patch(root: Path, planned: Sequence[PlannedSpan], paths: Iterable[str])
         inserted = found.insertions()
         if not inserted:
             continue
-        helper, statement = _helper_of(root, path, tree, imported)
+        helper, statement = recorder_of(root, path, tree, imported)
         inserted.append(Insertion(path, _first_line(tree), statement, HELPER))
         after = _with_lines(with_calls(lines, found.wrapped), inserted)
         try:
@@ -290,91 +288,6 @@ def _first_line(tree: ast.Module) -> int:
             decorators: list[ast.expr] = getattr(node, "decorator_list", [])
             return min(node.lineno, *(d.lineno for d in decorators), node.lineno)
     return 1
-
-
-def _helper_of(root: Path, path: str, tree: ast.Module, imported: _Imported) -> tuple[str, str]:
-    """Return where the helper must lie for a file, and the statement that imports it in the style of the file.
-
-    Args:
-        root: The repository.
-        path: The file.
-        tree: Its syntax.
-        imported: What the files of the repository import.
-    """
-    folder = Path(path).parent
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            return (folder / f"{HELPER}.py").as_posix(), f"from . import {HELPER}"
-    for dotted in _absolute_imports(tree):
-        first = dotted.partition(".")[0]
-        if first == root.resolve().name and _leads(root.resolve().parent, dotted):
-            return f"{HELPER}.py", f"from {first} import {HELPER}"
-        for base in (folder, *folder.parents):
-            if (root / base / first).is_dir() and _leads(root / base, dotted):
-                where = base / first
-                return (where / f"{HELPER}.py").as_posix(), f"from {first} import {HELPER}"
-            # In a package `agents` is a library, whatever file of that name lies beside.
-            is_package = any(f"{folder.name}.{name}" in imported.names for name in (first, Path(path).stem))
-            if (root / base / f"{first}.py").is_file() and base == folder and dotted == first and not is_package:
-                return (base / f"{HELPER}.py").as_posix(), f"import {HELPER}"
-    return _helper_by_importers(root, path, imported)
-
-
-def _helper_by_importers(root: Path, path: str, imported: _Imported) -> tuple[str, str]:
-    """Return the helper of a file that imports nothing of its own program, by the way in which others import it."""
-    folder, stem = Path(path).parent, Path(path).stem
-    parts = Path(path).with_suffix("").parts
-    for position in range(len(parts) - 1):
-        if ".".join(parts[position:]) in imported.names:
-            where = Path(*parts[: position + 1])
-            return (where / f"{HELPER}.py").as_posix(), f"from {parts[position]} import {HELPER}"
-    if (root / folder / "__init__.py").exists():
-        relative = (f"from .{stem} import", f"from . import {stem}")
-        for other in sorted((root / folder).glob("*.py")):
-            if any(words in _text(other) for words in relative):
-                return (folder / f"{HELPER}.py").as_posix(), f"from . import {HELPER}"
-        top = folder
-        while top.parent != top and (root / top.parent / "__init__.py").exists() and top.parent != Path():
-            top = top.parent
-        return (top / f"{HELPER}.py").as_posix(), f"from {top.name} import {HELPER}"
-    return (folder / f"{HELPER}.py").as_posix(), f"import {HELPER}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_regular(path, MAX_FILE_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-class _Imported:
-    """The dotted names that the files of a repository import absolutely, read when they are first asked for."""
-
-    def __init__(self, root: Path, paths: Iterable[str]) -> None:
-        self._root, self._paths = root, paths
-
-    @cached_property
-    def names(self) -> set[str]:
-        found: set[str] = set()
-        for path in self._paths:
-            for line in _IMPORT.finditer(_text(self._root / path)):
-                module, names = line[1] or line[3], line[2] or ""
-                found.add(module)
-                found.update(f"{module}.{name.strip()}" for name in names.split(",") if name.strip().isidentifier())
-        return found
-
-
-def _absolute_imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
-def _leads(base: Path, dotted: str) -> bool:
-    path = base.joinpath(*dotted.split("."))
-    return path.with_suffix(".py").is_file() or path.is_dir()
 
 
 def _with_lines(lines: list[str], insertions: Iterable[Insertion]) -> list[str]:
