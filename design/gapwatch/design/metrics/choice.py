@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
@@ -145,11 +146,18 @@ def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) ->
         mine += [*traced, *(m for m in judges if m.concern != "groundedness" or m.symbols[0] not in grounded)]
         cost = cost_per_quality(component, mine)
         metrics += [*mine, *([cost] if cost is not None else [])]
-    metrics += run_seconds(metrics, code.material.graph)
+    # A run is known by the spans of a component that ask a model, and not by look-ups beside them.
+    asking = {c for c in ids if _mostly(p.symbol in code.material.distances for p in view.points_of(c))}
+    metrics += run_seconds([m for m in metrics if m.component in asking], code.material.graph)
     if refiner is not None:
         known = {m.name for m in metrics}
         metrics += [m for m in refiner.propose_metrics(view.architecture, metrics) if m.name not in known]
     return metrics
+
+
+def _mostly(found: Iterable[bool]) -> bool:
+    told = list(found)
+    return 2 * sum(told) >= len(told) > 0
 
 
 def _without_repeat(metric: MetricDesign, ids: set[str]) -> str:

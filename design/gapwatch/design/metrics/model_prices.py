@@ -26,7 +26,9 @@ from gapwatch.design.source.scan import Scan
 _LITERAL = re.compile(rb"""["'](?:[a-z_]{2,20}[:/])?([A-Za-z][\w.@-]{2,80})["']""")
 #: Names of models have a version; words that are also models (`command`) are none here.
 _VERSION = re.compile(r"\d")
-_DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
+_DATE = re.compile(r"-(20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d)$")
+#: The same for a name without one: `-2025-04-14`, and month and day in `gpt-4-0613`.
+_DATED = ("-20*", "-[01][0-9][0-3][0-9]")
 #: What providers put before and behind the name of a model: `us.anthropic.claude-3-5-sonnet-20240620-v1:0`.
 _OF_PROVIDER = re.compile(r"^([a-z]{2,6}\.)?(anthropic|meta|mistral|cohere|amazon|deepseek|openai)\.|-v\d+(:\d+)?$")
 #: Libraries whose replies say what they cost.
@@ -73,7 +75,8 @@ class ModelPrice:
 
     def as_data(self) -> dict[str, Any]:
         """Return the price as in the portfolio's part `spans`; a provider adds the date of the release to the name."""
-        globs = [self.model] if _DATE.search(self.model) else [self.model, f"{self.model}-20*"]
+        dated = () if _DATE.search(self.model) else _DATED
+        globs = [self.model, *(f"{self.model}{end}" for end in dated)]
         return {"models": globs, "input": self.input_usd, "output": self.output_usd, "evidence": self.evidence}
 
 

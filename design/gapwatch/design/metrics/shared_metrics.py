@@ -271,7 +271,7 @@ def run_seconds(metrics: Iterable[MetricDesign], graph: CallGraph) -> list[Metri
     A connection that stays open for many messages is one trace: there it would measure how long users stay.
 
     Args:
-        metrics: Metrics of all components; those of the durations of model calls name the spans.
+        metrics: Metrics of the components whose spans mostly ask a model.
         graph: The call graph.
     """
     calls = [m for m in metrics if m.family == "model_latency"]
