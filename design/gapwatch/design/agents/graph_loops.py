@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from gapwatch.design.agents.agent_loop import ERROR, AgentLoop, LoopExit
 from gapwatch.design.agents.exit_causes import ExitCauses
-from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.agents.told_errors import errors_of_tools, once_each, tool_errors
 from gapwatch.design.agents.turns import acts, turn_of
 from gapwatch.design.patterns.code_walk import constants_in, keyword, target_names, text_of, walk
 from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.source.ir import (
     Body,
     Expr,

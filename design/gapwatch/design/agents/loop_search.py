@@ -8,9 +8,9 @@ from gapwatch.design.agents.agent_loop import AgentLoop
 from gapwatch.design.agents.code_loops import code_loops
 from gapwatch.design.agents.graph_loops import graph_loops
 from gapwatch.design.agents.library_runs import library_runs
-from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.source.program import Program
 
 

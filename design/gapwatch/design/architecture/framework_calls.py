@@ -14,10 +14,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from gapwatch.design.agents.module_pipelines import pipeline_calls
-from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.held_functions import AGENT, MOST, HeldFunctions
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.code_walk import children, constants_in, keyword, names_in, own_expressions, text_of, walk
+from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.source.ir import Expr, constant_of, is_call, is_text, line_of, targets_of, value_of
 from gapwatch.design.source.program import FunctionInfo, Program, last_name, statements
 

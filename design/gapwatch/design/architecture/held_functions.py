@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
-from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.architecture.constants import Constants
 from gapwatch.design.patterns.code_walk import calls_of, children, own_expressions, text_of
+from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.source.ir import Expr, call_line, callee_of, is_call, is_name, name_of, targets_of, value_of
 from gapwatch.design.source.program import FunctionInfo, Program, last_name, statements
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import calls_of, kinds_of, names_in, own_expressions, tags_in, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.routes.error_takers import (
     does_more_than_read,
     handles_line,

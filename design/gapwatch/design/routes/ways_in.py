@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Iterable
 from functools import cached_property
 
-from gapwatch.design.agents.node_graph import NodeGraph
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph, Symbol
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import calls_in
 from gapwatch.design.patterns.failures import is_trial
+from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.patterns.page_modules import page_modules
 from gapwatch.design.source.ir import call_line
 from gapwatch.design.source.program import FunctionInfo, Program, last_name
