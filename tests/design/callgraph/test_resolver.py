@@ -287,6 +287,14 @@ FOLLOWED: dict[str, Case] = {
         ["m.A.g -> openai.OpenAI.chat.completions.create"],
         [],
     ),
+    "name of the module that only a function binds, after the functions that read it": (
+        {
+            "m.py": "class Store:\n    def find(self): ...\ndef answer(): return store.find()\n"
+            "def start():\n    global store\n    store = Store()\n"
+        },
+        ["m.answer -> m.Store.find"],
+        [],
+    ),
     "same name in two modules": (
         {"a.py": "def f(): ...\n", "b.py": "def f(): ...\n", "m.py": "import a\ndef g(): a.f()\n"},
         ["m.g -> a.f"],

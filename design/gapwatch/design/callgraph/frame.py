@@ -142,8 +142,6 @@ class Frame:
         if name in foreign and not self.classes:
             if foreign[name] == "global":
                 self.solver.grow(("v", self.program.bodies[self.module], name), values)
-                body = self.program.functions[self.program.bodies[self.module]].ir
-                body.local_names.add(name)
             else:
                 owner = self._owner_of(name)
                 if owner >= 0:

@@ -172,6 +172,9 @@ def _number(program: Program, module: Module, ir: ModuleIR | None) -> None:
         _note_decorators(info)
         info.returned = _returned_parameters(function)
         program.functions.append(info)
+        # `global name` in a function makes a name of the module, whether or not its body has it.
+        declared = (name for name, scope in function.foreign.items() if scope == "global")
+        ir.functions[0].local_names.update(declared)
 
 
 _PROPERTIES = frozenset({"property", "cached_property", "computed_field", "hybrid_property", "abstractproperty"})
