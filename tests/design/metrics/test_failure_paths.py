@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gapwatch.design.analysis import no_progress
+from gapwatch.design.architecture.claimed_code import ClaimedCode
+from gapwatch.design.metrics.rules.failure_paths import FailurePaths
+from gapwatch.design.patterns.libraries import default_catalog
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.scan import scan_repository
-from gapwatch.design.stage import Design, run_design
+from gapwatch.design.stage import Design, read_code, run_design
 from tests.design.source_tree import write_tree
 
 _PAGES = """
@@ -127,3 +132,25 @@ def test_a_handler_around_a_check_of_a_reply_keeps_its_metric(tmp_path: Path) ->
     made = _designed(tmp_path, checked=_CHECKED)
 
     assert "tables" in _symbols(made, "attributes.swallowed_errors")
+
+
+def test_each_function_of_a_wide_graph_is_asked_once_where_its_errors_end(tmp_path: Path) -> None:
+    layers = 60
+    lines = ["import httpx", "def left_60(): return httpx.get('https://a.example')", "right_60 = left_60"]
+    for n in reversed(range(layers)):
+        lines += [f"def {side}_{n}(): return left_{n + 1}() or right_{n + 1}()" for side in ("left", "right")]
+    lines += ["def endpoint(): return left_0() or right_0()"]
+    write_tree(tmp_path, {"app.py": "\n".join(lines) + "\n"})
+    code = ClaimedCode(read_code(scan_repository(tmp_path), (), default_catalog(), no_progress).material)
+    asked: list[str] = []
+
+    class Counting(FailurePaths):
+        def _reaches_from(self, caller: str, *rest: object) -> bool:
+            asked.append(caller)
+            return super()._reaches_from(caller, *rest)  # type: ignore[arg-type]
+
+    metric = next(m for m in run_design(scan_repository(tmp_path), is_bounded=False).metrics if m.places)
+    metric.family, metric.places = "error_rate", [CodePlace("app.py", 2, 2)]
+
+    assert Counting(code, {})._ends_runs(metric, frozenset({("leaves", "app.endpoint")}))
+    assert len(asked) <= 4 * layers + 2

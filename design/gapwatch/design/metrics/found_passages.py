@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from gapwatch.design.agents.tool_functions import tool_functions
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.prompt_flow import bindings_of, flowing_into
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, names_in, own_expressions, unwrapped, walk
@@ -58,9 +57,7 @@ class FoundPassages:
 
     @cached_property
     def _tools(self) -> set[str]:
-        symbols = (f.symbol for f in self._code.material.program.functions)
-        tools, _ = tool_functions([s for s in map(self._code.subject, symbols) if s is not None], ())
-        return tools
+        return {h.symbol for h in self._code.material.hits if h.pattern == "tells_model_error" and h.kind == "tool"}
 
     def why_not(self, symbol: str, place: CodePlace) -> str | None:
         """Return why a run does not fail where a search finds nothing, or why nobody counts it; None where it does.

@@ -8,6 +8,8 @@ from typing import Any
 
 from gapwatch.design.patterns.library_uses import CodePlace
 
+#: Families of requests and runs that fail, whatever in them does.
+FAILED_RUNS = ("failed_requests", "failed_runs")
 #: Families of cascade metrics, whose direction only a practitioner can give.
 CASCADE_FAMILIES = frozenset(
     [
@@ -124,7 +126,7 @@ class MetricDesign:
         prompts: Of a judge: the texts that the model is sent.
         evidence_from: Of a judge: lines that fetch what the answer must rest on.
         demand: Of a judge: how much its prompt asks for, 0 to 2.5.
-        is_of_trace: Of a judge: whether it reads the whole trace.
+        is_of_trace: Whether it is about the whole trace; a judge then reads all of it.
         doubt: Why it comes in by name alone; empty where it may be selected.
         tools: Of a judge of a trace: other components whose spans hold what it needs.
         answered: Names of its spans that the program emits already, with all that it needs.

@@ -6,8 +6,7 @@ priority of its component, plus one where that fails silently, plus three where 
 where it names its component. A judge is worth more where its prompt asks for more. Each metric already taken of the
 same family takes off 1.5 (each judge 0.5), each of the same component 0.75, of a judge's the judges.
 What is then worth less than `LEAST_WORTH` stays on the shelf, even where there is room. Failures of a function that are
-worth less than `LEAST_OWN_WORTH` are collected with those of other functions in one metric of each kind, or stay on the
-shelf where they are errors that leave the function. A prompt that has a judge has none of quality beside it.
+worth less than `LEAST_OWN_WORTH` stay there, too. A prompt that has a judge has none of quality beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
-from gapwatch.design.metrics.metric_design import MetricDesign, without_number
+from gapwatch.design.metrics.metric_design import FAILED_RUNS, MetricDesign, without_number
 from gapwatch.design.metrics.shared_metrics import SHARED, Untold, first_of_requests, shared_metrics
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.scorers.portfolio.fact import Fact
@@ -53,14 +52,14 @@ ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer", "run_secon
 #: Families that follow another one of the same pipeline, by that one.
 _FOLLOWS = {"tokens_per_call": "model_cost", "cost_per_answer": "model_cost"}
 #: Families of whole runs.
-_OF_RUNS = frozenset({"failed_requests", "failed_runs", "agent_exits"})
+_OF_RUNS = frozenset({*FAILED_RUNS, "agent_exits"})
 #: Beginning of the id of the fact that remembers an added metric.
 ADDED = "f-add-"
 
 #: Worth of a family by the end of its name, the first that fits.
 _WORTH: tuple[tuple[str, float], ...] = (
     ("agent_exits", 6),
-    *((family, 9.0) for family in ("failed_requests", "failed_runs")),  # one covers more than any other
+    *((family, 9.0) for family in FAILED_RUNS),  # one covers more than any other
     ("tool_errors", 6),
     ("format_errors", 5),
     ("agent_steps", 4.5),

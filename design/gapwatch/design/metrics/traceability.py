@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
-from gapwatch.design.metrics.metric_design import MetricDesign, without_number
+from gapwatch.design.metrics.metric_design import FAILED_RUNS, MetricDesign, without_number
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ MAX_PAGES_OF_COMPONENT = 2
 #: Most metrics of a portfolio that page; one fault shows in several metrics at once.
 MAX_PAGES = 3
 #: Families that may page, the most urgent first: a request or a run that fails, no answer, nothing found.
-_URGENT = ("failed_requests", "failed_runs", "answer_present", "passages_found")
+_URGENT = (*FAILED_RUNS, "answer_present", "passages_found")
 #: Families that do where the function itself asks a model.
 _URGENT_OF_MODELS = ("error_rate", "service_errors")
 
@@ -154,7 +154,7 @@ def _may_page(metric: MetricDesign) -> bool:
 
 
 def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_goal: bool) -> str:
-    is_of_runs = metric.family in ("failed_requests", "failed_runs", "tool_errors")
+    is_of_runs = metric.family in (*FAILED_RUNS, "tool_errors")
     if component.priority == "tertiary" and radius == 0 and not is_of_runs:
         return "note"
     if metric.severity == "note":
@@ -163,7 +163,7 @@ def _severity(metric: MetricDesign, component: ComponentDraft, radius: int, is_g
         # The practitioner has said that it is worse.
         return "page"
     # Who sends a request feels that it fails, whichever component answers it.
-    user_facing = component.priority == "primary" or metric.family in ("failed_requests", "failed_runs")
+    user_facing = component.priority == "primary" or metric.family in FAILED_RUNS
     wants_page = (metric.severity == "page" and _may_page(metric)) or (is_goal and user_facing)
     if wants_page and user_facing and metric.direction_verdict == "verified" and not metric.is_cascade:
         return "page"

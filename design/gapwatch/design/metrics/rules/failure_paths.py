@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
@@ -36,6 +36,21 @@ _OF_RUNS = "attributes.request_outcome"
 #: Families of errors that leave their function, whatever failed; those of services, stores and models say what.
 _OF_ANY_ERROR = ("error_rate", "stream_completed")
 _WIDE = frozenset({"Exception", "BaseException"})
+
+
+@dataclass
+class _RunSearch:
+    """Search for where the errors of functions end.
+
+    Attributes:
+        watched: What metrics of runs count.
+        known: Whether what leaves a function is counted wherever it goes, of the functions that were asked.
+        cut: Callers that were passed over because the search came from them; what rests on them is not known for good.
+    """
+
+    watched: Way
+    known: dict[str, bool] = field(default_factory=dict)
+    cut: set[str] = field(default_factory=set)
 
 
 class FailurePaths:
@@ -117,26 +132,37 @@ class FailurePaths:
         if metric.source != "catalog" or not without_number(metric.family).endswith(_OF_ANY_ERROR):
             return False
         symbols = [self.code.function_at(p) for p in metric.places]
-        return bool(symbols) and all(s is not None and self._reaches(s, watched, frozenset()) for s in symbols)
+        search = _RunSearch(watched)
+        return bool(symbols) and all(s is not None and self._reaches(s, search, frozenset()) for s in symbols)
 
-    def _reaches(self, symbol: str, watched: Way, above: frozenset[str]) -> bool:
+    def _reaches(self, symbol: str, search: _RunSearch, above: frozenset[str]) -> bool:
         """Return whether what leaves a function is counted where each of its callers, or theirs, hands it on to."""
-        if ("leaves", symbol) in watched:
+        if ("leaves", symbol) in search.watched:
             return True
-        calls = [(c, line) for c, line in self._callers.get(symbol, ()) if c not in above and c != symbol]
-        if not calls:
-            return symbol in above
-        return all(self._reaches_from(c, line, watched, above | {symbol}) for c, line in calls)
+        if symbol in search.known:
+            return search.known[symbol]
+        callers = [(c, line) for c, line in self._callers.get(symbol, ()) if c != symbol]
+        calls = [(c, line) for c, line in callers if c not in above]
+        before, search.cut = search.cut, {c for c, _ in callers if c in above}
+        found = bool(calls) and all(self._reaches_from(c, line, search, above | {symbol}) for c, line in calls)
+        search.cut.discard(symbol)
+        if not search.cut:
+            search.known[symbol] = found
+        search.cut |= before
+        return found
 
-    def _reaches_from(self, caller: str, line: int, watched: Way, above: frozenset[str]) -> bool:
+    def _reaches_from(self, caller: str, line: int, search: _RunSearch, above: frozenset[str]) -> bool:
         subject = self.code.subject(caller)
         if subject is None:
             return False
+        if (taking := self._taking(subject, line)) is not None:
+            return ("ends", *_taken(subject, taking)) in search.watched
+        return self._reaches(caller, search, above)
+
+    def _taking(self, subject: Subject, line: int) -> Stmt | None:
+        """Return the innermost `try` around a line that lets no error out; None without one."""
         around = [s for s in subject.statements if s[0] == "try" and in_body(s, line)]
-        taking = [s for s in around if self.errors.swallows(subject, s)]
-        if taking:
-            return ("ends", *_taken(subject, max(taking, key=line_of))) in watched
-        return self._reaches(caller, watched, above)
+        return max((s for s in around if self.errors.swallows(subject, s)), key=line_of, default=None)
 
     def _is_told_above(self, symbol: str, watched: set[tuple[object, ...]], depth: int = 0) -> bool:
         """Return whether each caller of a function hands its errors to something that a metric watches."""
@@ -147,10 +173,8 @@ class FailurePaths:
         subject = self.code.subject(caller)
         if subject is None:
             return False
-        around = [s for s in subject.statements if s[0] == "try" and in_body(s, line)]
-        taking = [s for s in around if self.errors.swallows(subject, s)]
-        if taking:
-            return _taken(subject, max(taking, key=line_of)) in watched
+        if (taking := self._taking(subject, line)) is not None:
+            return _taken(subject, taking) in watched
         return ("leaves", caller) in watched or self._is_told_above(caller, watched, depth + 1)
 
     @functools.cached_property
