@@ -232,7 +232,7 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
     loops = tuple(one for one in find_loops(program, sites, node_graphs, distances) if not tags.get(one.path))
     known = {(one.path, one.line) for one in loops} | {(h.path, h.line) for h in hits if h.pattern == "has_retry_loop"}
     further = {h for one in loops for h in one.hits()}
-    further |= find_request_failures(program, sites, graph, kept, distances, node_graphs)
+    further |= find_request_failures(program, sites, graph, kept, distances, node_graphs, uses)
     further |= {h for h in find_limit_loops(program, sites, distances, known) if not tags.get(h.path)}
     further |= errors_of_functions(program, sites, (*kept, *further))
     hits, kept = tuple(sorted({*hits, *further})), tuple(sorted({*kept, *further}))

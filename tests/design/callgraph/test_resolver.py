@@ -295,6 +295,14 @@ FOLLOWED: dict[str, Case] = {
         ["m.answer -> m.Store.find"],
         [],
     ),
+    "object of a class that a container is asked for": (
+        {
+            "m.py": "from injector import Injector\nclass Store:\n    def find(self): ...\ndef answer(i: Injector):\n"
+            "    i.get(Store).find()\n    i.get('Store').find()\n"
+        },
+        ["m.answer -> m.Store.find"],
+        [],
+    ),
     "same name in two modules": (
         {"a.py": "def f(): ...\n", "b.py": "def f(): ...\n", "m.py": "import a\ndef g(): a.f()\n"},
         ["m.g -> a.f"],

@@ -125,7 +125,8 @@ def test_a_layer_below_that_passes_its_errors_on_gives_up_nothing(tmp_path: Path
     source = SERVICE.replace('log.report("ERROR", str(error))\n            return None', "raise")
     found = run_design(scan_repository(write_tree(tmp_path, {"service.py": source})))
 
-    assert {h.symbol.rpartition(".")[2] for h in found.hits if h.pattern == "fails_request"} == {"query", "answer"}
+    failing = {h.symbol.rpartition(".")[2] for h in found.hits if h.pattern == "fails_request"}
+    assert failing == {"query", "answer", "import_text"}, "the errors of the import leave its endpoint"
 
 
 STREAM = """
@@ -215,7 +216,54 @@ async def rows():
 def test_a_request_whose_errors_nothing_takes_fails_by_them(tmp_path: Path) -> None:
     made = run_design(scan_repository(write_tree(tmp_path, {"service.py": PLAIN})))
 
-    # What runs later fails after the answer, who talks may leave, and rows need no model.
+    # What runs later, too, has its failures where it is waited for; who talks may leave, and rows need no model.
     assert {(h.symbol, h.kind) for h in made.hits if h.pattern == "fails_request"} == {("service.plain", "raises")}
     (failed,) = [m for m in made.metrics if m.family == "failed_requests"]
     assert failed.symbols == ["service.plain"]
+
+
+FILES = """
+import chromadb
+from fastapi import BackgroundTasks, FastAPI
+from openai import OpenAI
+
+app = FastAPI()
+client = OpenAI()
+chunks = chromadb.Client().get_or_create_collection("chunks")
+
+
+def store(text: str):
+    vector = client.embeddings.create(model="m", input=text).data[0].embedding
+    chunks.add(ids=["1"], documents=[text], embeddings=[vector])
+
+
+@app.post("/upload")
+async def upload(text: str):
+    store(text)
+
+
+@app.post("/crawl")
+async def crawl(url: str, tasks: BackgroundTasks):
+    tasks.add_task(store_page, url)
+
+
+def store_page(url: str):
+    store(open(url).read())
+
+
+@app.post("/search")
+async def search(question: str):
+    return chunks.query(query_texts=[question], n_results=3)["documents"][0]
+
+
+@app.get("/rows")
+async def rows():
+    return open("rows.json").read()
+"""
+
+
+def test_requests_that_search_or_take_documents_in_are_counted_with_those_that_ask(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"service.py": FILES})))
+
+    found = {h.symbol.rpartition(".")[2] for h in made.hits if h.pattern == "fails_request"}
+    assert found == {"search", "upload", "store_page"}, "a task after the answer, too"

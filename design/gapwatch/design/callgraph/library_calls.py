@@ -31,9 +31,9 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         for keyword, values in named:
             frame.solver.grow(("namespace", keyword), values)
     if dotted == "typing.cast" and len(given) > 1:
-        kinds, table = frame.table.kinds, frame.table
-        cast = frozenset(table.value(Kind.INST, table.a[v]) for v in given[0] if kinds[v] is Kind.CLASS)
-        return cast | given[1]
+        return _instances(frame, given[0]) | given[1]
+    if name in _GIVES_INSTANCE and len(given) == 1 and not named and (made := _instances(frame, given[0])):
+        return made
     if dotted in _AS_MAPPING and given:
         return _as_mapping(frame, given[0])
     if dotted == "importlib.import_module" and given:
@@ -47,6 +47,16 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
+
+
+#: Methods by which a container of objects gives the one of a class: `injector.get(Store)`, `container.resolve(Store)`.
+_GIVES_INSTANCE = frozenset({"get", "resolve", "get_instance", "create_object", "aget"})
+
+
+def _instances(frame: Frame, classes: Values) -> Values:
+    """Return the instances of the program's classes among some values."""
+    kinds, table = frame.table.kinds, frame.table
+    return frozenset(table.value(Kind.INST, table.a[v]) for v in classes if kinds[v] is Kind.CLASS)
 
 
 #: Names of models of LangChain, and of what they make: `ChatOpenAI`, `LanguageModelLike.bind_tools`.

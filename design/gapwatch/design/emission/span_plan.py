@@ -13,7 +13,7 @@ from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.attempt_ends import breaks, given_up
 from gapwatch.design.patterns.code_walk import leaves
-from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
 from gapwatch.design.source.ir import (
     Body,
     Stmt,
@@ -307,7 +307,7 @@ class _Planner:
 
     def _requests(self) -> str:
         self.made.start["request_outcome"] = "answered"
-        for hit in (*self._hits("fails_request", "answer"), *self._hits("fails_run", "answer")):
+        for hit in (h for pattern in FAILS_WHOLE for h in self._hits(pattern, "answer")):
             self._mark(hit.symbol, hit.line, "set", "request_outcome", "failed")
         return ""
 

@@ -19,7 +19,7 @@ from gapwatch.design.metrics.citations import citation_pattern
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.batches import batch_handlers
-from gapwatch.design.patterns.hit import PatternHit
+from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import Body, handlers_of, line_of
 from gapwatch.design.source.program import statements
@@ -521,7 +521,7 @@ class Catalog:
 
     def _failing(self, kind: str) -> list[PatternHit]:
         """Return where requests and runs fail in one way."""
-        return [*self._hits("fails_request", kind), *self._hits("fails_run", kind)]
+        return [h for pattern in FAILS_WHOLE for h in self._hits(pattern, kind)]
 
     def _failed(self) -> list[PatternHit]:
         """Return the failures given back as answers that are counted as such, and by no other metric."""

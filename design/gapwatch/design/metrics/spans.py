@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.callgraph.graph import CallGraph, Symbol
+from gapwatch.design.patterns.hit import FAILS_WHOLE
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.page_modules import page_modules
 
@@ -35,8 +36,7 @@ PATTERN_FIELDS: dict[str, tuple[str, ...]] = {
     "has_queue": ("attributes.queue_wait_seconds",),
     "has_circuit_breaker": ("attributes.breaker",),
     "returns_failure": ("attributes.answer_outcome", "attributes.retrieved_count"),
-    "fails_request": ("attributes.request_outcome",),
-    "fails_run": ("attributes.request_outcome",),
+    **dict.fromkeys(FAILS_WHOLE, ("attributes.request_outcome",)),
     "runs_agent": ("attributes.agent_exit", "attributes.agent_steps", "status", "error_type"),
     "tells_model_error": ("attributes.tool_errors", "attributes.format_errors"),
     "cuts_context": ("attributes.context_outcome",),
@@ -203,8 +203,7 @@ MAX_USES = 6
 _ORDER = (
     "runs_agent",
     "tells_model_error",
-    "fails_request",
-    "fails_run",
+    *FAILS_WHOLE,
     "has_cascade",
     "parses_json",
     "runs_code",
@@ -246,7 +245,7 @@ def _chosen(component: ComponentDraft, graph: CallGraph, distances: dict[str, in
                 # Swallowed errors are visible nowhere else, so their handlers come first; wrapped calls come last.
                 rank = (hit.kind in ("translates", "reraises", "wrapped", "tool"), hit.path, hit.line)
                 ranks[hit.symbol] = min(rank, ranks.get(hit.symbol, rank))
-        if pattern in ("fails_request", "fails_run"):
+        if pattern in FAILS_WHOLE:
             # Nothing in the program calls them; those nearest to a model give the answers that matter.
             kept.update(sorted(ranks, key=lambda s: (distances.get(s, 99), ranks[s], s))[:MAX_ROOTS])
         else:

@@ -44,6 +44,8 @@ PATTERNS = (
     "cuts_context",
     "runs_code",
 )
+#: Patterns of what a server or a program was asked to do, and that fails.
+FAILS_WHOLE = ("fails_request", "fails_run")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.code_walk import calls_of, kinds_of, names_in, own_expressions, tags_in, walk
-from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
+from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.routes.error_takers import (
     does_more_than_read,
@@ -43,7 +44,12 @@ from gapwatch.design.source.ir import (
 )
 from gapwatch.design.source.program import Program, last_name, statements
 
-_REQUEST, _RUN = "fails_request", "fails_run"
+_REQUEST, _RUN = FAILS_WHOLE
+#: Capabilities of what searches for an answer or takes documents in, and calls that take none in.
+_SEARCHES_OR_STORES = frozenset({"retrieval", "rerank", "embedding", "vector_write"})
+_KEEPS_NOTHING = re.compile(
+    r"(^|\.)(delete\w*|create\w*|recreate\w*|update|set_payload|data\.insert|add_object|write_index)$"
+)
 #: Exceptions of models, services and networks: what they tell is no fault of the request.
 _OF_SERVICES = re.compile(
     r"^(API(Status|Connection|Timeout|Response)?Error|RateLimit\w*|OpenAIError|AnthropicError|ClientError|BotoCoreError"
@@ -64,13 +70,15 @@ def find_request_failures(
     graph: CallGraph,
     hits: Collection[PatternHit],
     distances: dict[str, int],
-    graphs: Iterable[NodeGraph] = (),
+    graphs: Sequence[NodeGraph] = (),
+    uses: Iterable[LibraryUse] = (),
 ) -> set[PatternHit]:
-    """Return the failures of requests and runs that lead to a model.
+    """Return the failures of requests and runs that lead to a model, a search or a store of vectors.
 
     A server is told by its requests; a program without one by the runs of its graphs and commands, and a library by the
-    calls of its public functions. A failure below counts where the function in which the run begins calls one that
-    takes every error of its work and gives something back: what the layers under it raise and wrap ends there.
+    calls of its public functions. Requests that search or take documents in count, too. A failure below counts where
+    the function in which the run begins calls one that takes every error of its work and gives something back: what
+    the layers under it raise and wrap ends there.
 
     Args:
         program: All files in intermediate form.
@@ -79,10 +87,26 @@ def find_request_failures(
         hits: Patterns of production code.
         distances: Calls to the nearest model by symbol.
         graphs: Graphs of nodes.
+        uses: Library uses of production code.
     """
-    asking = {h.symbol for h in hits if h.pattern == "calls_llm" and h.kind == "direct"}
-    found = _Failures(program, sites, hits, WaysIn(program, sites, graph, graphs, asking, distances), distances)
-    return found.of_requests() | found.of_runs()
+    asked = [(h.symbol, range(h.line, h.end + 1)) for h in hits if h.pattern == "calls_llm" and h.kind == "direct"]
+
+    def failures(places: Iterable[tuple[str, range]]) -> _Failures:
+        lines: dict[str, set[int]] = defaultdict(set)
+        for symbol, found in places:
+            lines[symbol].update(found)
+        return _Failures(
+            program, sites, hits, WaysIn(program, sites, graph, graphs, lines, distances), distances, lines
+        )
+
+    first = failures(asked)
+    stored = (u for u in uses if u.capability in _SEARCHES_OR_STORES and not _keeps_nothing(u))
+    further = failures((u.symbol, range(u.place.line, u.place.end + 1)) for u in stored)
+    return first.of_requests() | first.of_runs() | further.of_requests(first.waiting)
+
+
+def _keeps_nothing(use: LibraryUse) -> bool:
+    return use.capability == "vector_write" and _KEEPS_NOTHING.search(use.dotted) is not None
 
 
 class _Failures:
@@ -93,31 +117,41 @@ class _Failures:
         hits: Collection[PatternHit],
         ways: WaysIn,
         distances: dict[str, int],
+        lines: dict[str, set[int]],
     ) -> None:
         self._program, self._sites, self._ways, self._distances = program, sites, ways, distances
-        self._numbers = sites.numbers(program)
-        self._lines: dict[str, set[int]] = defaultdict(set)
+        self._numbers, self._lines = sites.numbers(program), lines
         self._by_symbol: dict[str, list[PatternHit]] = defaultdict(list)
         for hit in hits:
             if hit.pattern in ("returns_failure", "has_try_except"):
                 self._by_symbol[hit.symbol].append(hit)
-            elif hit.pattern == "calls_llm" and hit.kind == "direct":
-                self._lines[hit.symbol].update(range(hit.line, hit.end + 1))
 
-    def of_requests(self) -> set[PatternHit]:
-        """Return the failures of what a server runs."""
+    @property
+    def waiting(self) -> set[str]:
+        """Functions that wait for what is asked."""
+        return self._ways.waiting
+
+    def of_requests(self, known: Collection[str] = ()) -> set[PatternHit]:
+        """Return the failures of what a server runs.
+
+        Args:
+            known: Functions that wait for something else; they are left out, and then only those that wait for what is
+                asked count.
+        """
         out: set[PatternHit] = set()
-        for symbol in self._requests:
+        for symbol in self._requests & self.waiting - set(known) if known else self._requests:
             subject = self._subject(symbol)
             seen = {h for s in self._nested(symbol) for h in self._seen(s)} | set(self._lost(subject))
-            out |= seen or set(self._raised(subject))
+            taken: set[int] = set()
             for edge in self._sites.callees.get(symbol, ()):
                 if edge.dst in self._requests or edge.dst not in self._numbers:
                     continue
                 below = self._subject(edge.dst)
                 is_work = edge.dst in self._distances and (_gives_back(subject, edge.dst) or self._is_all(symbol, edge))
-                if is_work or _hands_on(below):
-                    out.update(self._given_up(below))
+                if (is_work or _hands_on(below)) and (given_up := set(self._given_up(below))):
+                    out |= given_up
+                    taken |= {line for _, line in edge.sites}
+            out |= seen or set(self._raised(subject, taken))
         return out
 
     def of_runs(self) -> set[PatternHit]:
@@ -222,9 +256,16 @@ class _Failures:
         is_stream = bool(inside) and all(self._subject(e.dst).ir.is_generator for e in inside)
         return is_stream and id(call) not in self._taken_from(subject)
 
-    def _raised(self, subject: Subject) -> Iterator[PatternHit]:
-        """Yield the whole of a function that does not take each error of its work: its framework answers for it."""
+    def _raised(self, subject: Subject, taken: Collection[int] = ()) -> Iterator[PatternHit]:
+        """Yield the whole of a function that does not take each error of its work: its framework answers for it.
+
+        Args:
+            subject: The function.
+            taken: Lines at which it calls what takes each error itself.
+        """
         work, symbol = self._work(subject), subject.symbol
+        if work and work <= set(taken):
+            return
         taking = [s for s in subject.statements if s[0] == "try" and takes_all_errors(s)]
         if not work and symbol in self._ways.waiting and not self._makes_streams(subject):
             # Whom it asks is not known.

@@ -64,7 +64,7 @@ _RUNS = frozenset({"invoke", "ainvoke", "stream", "astream", "astream_events", "
 WAITS = frozenset({"call", "construct", "property", "protocol", "dynamic", "cha", "decorated", "resume"})
 #: Calls that run what they are handed and hand its result or error back.
 _RUN_GIVEN = frozenset({"submit", "map", "run_in_executor", "to_thread", "run_sync", "run_in_threadpool", "apply"})
-_THREADS = frozenset({"Thread", "start_background_task"})
+_THREADS = frozenset({"Thread", "start_background_task", "add_task"})
 #: Names of classes that stand in for others when the code is tried.
 _STANDS_IN = re.compile(r"^_*(Mock|Fake|Dummy|Stub|Noop|NoOp|Null)")
 #: Names that say nothing of a class.
@@ -243,10 +243,11 @@ class WaysIn:
         return {s for s in page_modules(self._graph).intersection(self._asking) if self._is_production(s)}
 
     def _started(self, symbol: str) -> set[str]:
-        """Return what a function runs in a thread of its own."""
+        """Return what a function runs in a thread of its own, or after its answer, and nothing waits for."""
         calls = calls_in(self.functions[symbol].ir.body) if symbol in self.functions else ()
         lines = {call_line(c) for c in calls if last_name(c) in _THREADS}
         begun = {e.dst for line in lines for e in self._sites.inside.get((symbol, line), ()) if e.kind == "callback"}
+        begun = {s for s in begun if not any(e.kind in WAITS for e in self._sites.callers.get(s, ()))}
         lambdas = {s for s in begun if self.symbols[s].kind == "lambda"}
         return begun - lambdas | {e.dst for s in lambdas for e in self._sites.callees.get(s, ()) if e.kind in WAITS}
 

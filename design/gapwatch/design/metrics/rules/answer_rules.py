@@ -7,7 +7,7 @@ import re
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.patterns.code_walk import calls_in, own_expressions, target_names, unwrapped, walk
-from gapwatch.design.patterns.hit import PatternHit, Subject
+from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.routes.checks import failed_names
 from gapwatch.design.routes.normal_ends import NormalEnds
@@ -151,7 +151,7 @@ def _tells(subject: Subject, names: set[str], view: CodeView) -> bool:
     lines = {
         h.line
         for h in view.code.material.hits_of(subject.symbol)
-        if h.pattern in ("returns_failure", "fails_request", "fails_run") and not h.evidence.startswith("empty")
+        if h.pattern in ("returns_failure", *FAILS_WHOLE) and not h.evidence.startswith("empty")
     }
     branches = [branches_of(s)[0] for s in subject.statements if s[0] == "if"]
     return any(
