@@ -44,6 +44,8 @@ def call_outside(frame: Frame, dotted: str, positional: list[Any], named: list[A
         return given[0]
     if name in ("add_node", "compile") and dotted.startswith("langgraph."):
         return frame.table.one(Kind.OUTSIDE, dotted) | _built(frame, name, [*given, *keywords.values()])
+    if name == "RunnableParallel" and dotted.startswith("langchain"):
+        return frame.table.one(Kind.OUTSIDE, dotted) | _models_inside(frame, [*given, *keywords.values()])
     if dotted.count(".") >= 8 or dotted.startswith(("typing.", "logging.", "warnings.", "os.path.")):
         return EMPTY
     return frame.table.one(Kind.OUTSIDE, dotted)
@@ -71,6 +73,15 @@ def _built(frame: Frame, name: str, given: list[Values]) -> Values:
     if any(table.kinds[v] is Kind.OUTSIDE and _MODEL.search(table.a[v]) for values in given for v in values):
         frame.solver.grow(key, table.one(Kind.OUTSIDE, "langchain_core.runnables.Runnable"))
     return EMPTY
+
+
+def _models_inside(frame: Frame, given: list[Values]) -> Values:
+    """Return the models, and chains with one, among the members of runnables that run at the same time."""
+    table = frame.table
+    members = [
+        frame.read(("all", v)) if table.kinds[v] is Kind.BOX else table.single(v) for values in given for v in values
+    ]
+    return frozenset(v for one in members for v in one if table.kinds[v] is Kind.OUTSIDE and _MODEL.search(table.a[v]))
 
 
 #: Functions that return the fields of an instance as a dictionary.

@@ -11,6 +11,7 @@ from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.callgraph.streamed_chains import ASKED_LATER
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
 from gapwatch.design.patterns.libraries import LibraryCatalog
+from gapwatch.design.patterns.model_requests import address_capability, address_of, is_other_work, only_reads
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -56,6 +57,13 @@ _MODEL_METHODS = frozenset(
         "stream_complete",
         "astream_complete",
         "structured_predict",
+        "astructured_predict",
+        "stream_structured_predict",
+        "astream_structured_predict",
+        "chat_with_tools",
+        "achat_with_tools",
+        "stream_chat_with_tools",
+        "astream_chat_with_tools",
         "run_prompt",
         "call_single",
         "generate_text",
@@ -73,15 +81,6 @@ _EMBED_ENDS = re.compile(r"embeddings\.create$|(^|\.)a?embed_(documents|query|te
 #: Calls that serve chat and embedding models alike.
 _ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")
 _EMBEDS = re.compile(r"embed", re.IGNORECASE)
-#: Paths of HTTP interfaces of model servers.
-_MODEL_PATHS = re.compile(
-    r"/chat/completions|/v1/messages|/v1/completions|:generateContent|:streamGenerateContent"
-    r"|/v1/responses|/v1/complete\b|/generate_stream\b"
-)
-#: Paths that a pipeline's own service may also have; they count together with `_SENT_TO_MODELS`.
-_SHARED_PATHS = re.compile(r"(^|[/\s])api/(generate|chat)\b")
-_SENT_TO_MODELS = re.compile(r"(^|\W)(messages|model|prompt|num_predict|num_ctx)(\W|$)|ollama|:11434", re.IGNORECASE)
-_EMBEDDING_PATHS = re.compile(r"/v1/embeddings|/api/embeddings?\b|/embeddings\b|:embedContent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +114,8 @@ class CallSites:
         reached_by_call: A call and the capabilities that it reaches, by `id` of the call.
         http_wrappers: Whether a function sends a request to an address that it is given, by function.
         queues_with_both_ends: Whether the repository fills a queue and takes from it, by the queue's name.
+        asked_by_call: A request and the capability of the server that it is sent to, by `id` of the call.
+        served: Paths that the program serves itself; None until somebody asks.
     """
 
     graph: CallGraph
@@ -135,6 +136,10 @@ class CallSites:
     #: Filled by the first detector that asks, as above.
     http_wrappers: dict[str, bool] = field(default_factory=dict)
     queues_with_both_ends: dict[str, bool] = field(default_factory=dict)
+    #: A request and the capability of the server that it is sent to, by `id` of the call.
+    asked_by_call: dict[int, tuple[Expr, str | None]] = field(default_factory=dict)
+    #: Paths that the program serves itself; None until somebody asks.
+    served: frozenset[str] | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
     _sorted: list[str] = field(default_factory=list)
     _reached: dict[int, tuple[Expr, Reach]] = field(default_factory=dict)
@@ -270,6 +275,12 @@ class CallSites:
         text = callee_text(call)
         if not self.inside_of(symbol, call):
             known = self.names_outside(symbol, call)
+            held = text.split(".")[-2:]
+            if len(held) == 2 and any(dotted.split(".")[-2:] == held for dotted in known):
+                # An attribute of a library's object that is named like a model: `self._llm.predict` of a base class.
+                shape = _by_shape(text, call)
+                if shape is not None and shape.capability == "llm_chat":
+                    return Reach("llm_chat", next(d for d in known if d.split(".")[-2:] == held), 0.8)
             if not any(self.catalog.knows(dotted) for dotted in known):
                 shape = _by_shape(text, call) if "." in text or not known else None
                 return shape or Reach(None, known[0] if known else text, 1.0)
@@ -287,14 +298,9 @@ _RANK = {"llm_chat": 0, "embedding": 1, "rerank": 2, "retrieval": 3, "vector_wri
 
 
 def _by_path(call: Expr) -> str | None:
+    if only_reads(call) or is_other_work(constants_in(address_of(call) or call)):
+        return None
     return address_capability(" ".join(text for arg in arguments_of(call) for text in constants_in(arg)))
-
-
-def address_capability(texts: str) -> str | None:
-    """Return the capability of a server address in some texts: llm_chat, embedding or None."""
-    if _MODEL_PATHS.search(texts) or (_SHARED_PATHS.search(texts) and _SENT_TO_MODELS.search(texts)):
-        return "llm_chat"
-    return "embedding" if _EMBEDDING_PATHS.search(texts) else None
 
 
 def _by_shape(text: str, call: Expr) -> Reach | None:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.patterns.call_sites import CallSites, Reach, address_capability
-from gapwatch.design.patterns.code_walk import constants_in, names_in, own_expressions, text_of, walk
+from gapwatch.design.patterns.call_sites import CallSites, Reach
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, own_expressions, text_of, walk
+from gapwatch.design.patterns.model_requests import (
+    address_capability,
+    address_of,
+    asks_by_body,
+    bodies_of,
+    is_other_work,
+    keys_of,
+    keys_set,
+    only_reads,
+    served_paths,
+    written_in,
+)
 from gapwatch.design.source.ir import (
     Expr,
     Function,
@@ -15,10 +28,8 @@ from gapwatch.design.source.ir import (
     call_line,
     is_call,
     is_name,
-    keywords_of,
     name_of,
     operand_of,
-    positional_of,
     targets_of,
     value_of,
 )
@@ -78,8 +89,10 @@ class PatternHit:
         return "nothing" if self.kind == "nothing found" else "failed"
 
 
-#: Most callers that are read for the address of a request.
-MAX_CALLERS = 8
+#: Most callers that are read for the address of a request, and calls between them and it.
+MAX_CALLERS, _MAX_CALLS = 8, 2
+#: Most assignments that are followed back from a request to its address and its body.
+_MAX_ASSIGNED = 3
 
 
 class Subject:
@@ -149,31 +162,19 @@ class Subject:
         return known
 
     def reach(self, call: Expr) -> Reach:
-        """Return the target of a call; a request to the address of a model server counts as a model call."""
+        """Return the target of a call; a request to a server of models counts as a model call."""
         found = self.sites.reach(self.symbol, call, self._named.get(call_line(call), frozenset()))
-        if found.capability == "http" and (capability := address_capability(self._addresses(call))) is not None:
-            return Reach(capability, found.dotted, 0.95)
-        return found
+        if found.capability != "http":
+            return found
+        known = self.sites.asked_by_call.get(id(call))
+        if known is None:
+            known = self.sites.asked_by_call[id(call)] = call, _Request(self, call).capability()
+        return Reach(known[1], found.dotted, 0.95) if known[1] is not None else found
 
     def inside(self, call: Expr) -> list[CallEdge]:
         """Return the edges of a call inside the repository, also if its callee is a variable."""
         found = self.sites.inside_of(self.symbol, call)
         return found or self.sites.through_variable(self.symbol, call, self._named.get(call_line(call), frozenset()))
-
-    def _addresses(self, call: Expr) -> str:
-        """Return the constant texts that may hold a request's address: of the function and of attributes it passes."""
-        given = {name for arg in (*positional_of(call), *(v for _, v in keywords_of(call))) for name in names_in(arg)}
-        attributes = {name for name in given if name.startswith("self.")}
-        texts = self._own_texts
-        if attributes and self.info.owner >= 0:
-            texts = texts + [t for name, found in self._owner_texts.items() if name in attributes for t in found]
-        own = " ".join(texts)
-        if address_capability(own) is None and not given.isdisjoint(p.name for p in self.ir.params):
-            # A function that gets the address as an argument: its callers hold the address.
-            passed = [" ".join(caller._own_texts) for caller in self.callers]
-            if passed and all(address_capability(text) is not None for text in passed):
-                return " ".join((own, *passed))
-        return own
 
     @functools.cached_property
     def callers(self) -> list[Subject]:
@@ -182,22 +183,45 @@ class Subject:
         return [caller for symbol in symbols[:MAX_CALLERS] if (caller := self.other(symbol)) is not None]
 
     @functools.cached_property
-    def _own_texts(self) -> list[str]:
-        return [t for s in self.statements for e in own_expressions(s) for t in constants_in(e)]
+    def own_texts(self) -> list[str]:
+        """Constant texts of the function, those of the defaults of its parameters included."""
+        defaults = [t for p in self.ir.params if p.default is not None for t in constants_in(p.default)]
+        return defaults + [t for s in self.statements for e in own_expressions(s) for t in constants_in(e)]
 
-    @functools.cached_property
-    def _owner_texts(self) -> dict[str, list[str]]:
-        out: dict[str, list[str]] = {}
-        for number in range(self.program.first_function[self.info.module], len(self.program.functions)):
-            info = self.program.functions[number]
-            if info.module != self.info.module:
-                break
-            if info.owner == self.info.owner:
-                for s in statements(info.ir.body):
-                    if s[0] == "assign" and (assigned := value_of(s)) is not None:
-                        for target in targets_of(s):
-                            out.setdefault(text_of(target), []).extend(constants_in(assigned))
-        return out
+    def assigned(self, name: str) -> list[Expr]:
+        """Return the expressions that the function binds to a plain or dotted name."""
+        return _assigned_in(self.statements, name)
+
+    @property
+    def around(self) -> Subject | None:
+        """The function around this one; None for a method, and for a function of a module."""
+        if self.info.parent < 0 or self.info.owner >= 0:
+            return None
+        return Subject(self.program, self.sites, self.program.functions[self.info.parent])
+
+    def of_owner(self, name: str) -> list[Expr]:
+        """Return the expressions that its class and the bases of that in the program bind to an attribute of `self`."""
+        found: list[Expr] = []
+        pending, seen = [self.info.owner], {-1}
+        while pending:
+            number = pending.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            cls = self.program.classes[number]
+            pending += cls.bases
+            found += _assigned_in(statements(cls.ir.body), name.removeprefix("self."))
+            for at in range(self.program.first_function[cls.module], len(self.program.functions)):
+                info = self.program.functions[at]
+                if info.module != cls.module:
+                    break
+                if info.owner == number:
+                    found += _assigned_in(statements(info.ir.body), name)
+        return found
+
+    def calls_it(self, call: Expr, other: Subject) -> bool:
+        """Return whether a call of this function calls another one."""
+        return any(edge.dst == other.symbol for edge in self.inside(call))
 
     def other(self, symbol: str) -> Subject | None:
         """Return another function by its symbol, or None."""
@@ -228,3 +252,112 @@ class Subject:
         path = self.program.path(self.info)
         short = " ".join(evidence.split())[:160]
         return PatternHit(path, line, pattern, self.symbol, max(line, end), kind, short, round(confidence, 2))
+
+
+def _assigned_in(body: Iterable[Stmt], name: str) -> list[Expr]:
+    """Return what statements bind to a name, blocks that `statements` yields included."""
+    found = [(s, value) for s in body if s[0] == "assign" and (value := value_of(s)) is not None]
+    return [value for s, value in found if any(text_of(target) == name for target in targets_of(s))]
+
+
+def _keys_made(subject: Subject, behind: Iterable[Expr]) -> set[str]:
+    """Return the keys of the dictionaries that a function writes, and those that it sets in them by name."""
+    out: set[str] = set()
+    for e in (w for one in behind for w in written_in(one)):
+        out |= keys_of(e) | (keys_set(subject.statements, name_of(e)) if is_name(e) else set())
+    return out
+
+
+class _Request:
+    """A call of an HTTP client, with the questions where it is sent to and what it sends."""
+
+    def __init__(self, subject: Subject, call: Expr) -> None:
+        self._subject, self._call = subject, call
+
+    def capability(self) -> str | None:
+        """Return what the server does that is asked: llm_chat, embedding or None."""
+        url = address_of(self._call)
+        if only_reads(self._call) or url is None or is_other_work(constants_in(url)):
+            return None
+        texts = self._address_texts(url)
+        address, words = " ".join(texts), self._subject.own_texts
+        found = address_capability(address) or address_capability(" ".join(words))
+        if found is not None:
+            return found
+        keys = frozenset(self._keys())
+        if asks_by_body(address, keys or frozenset(words + self._words_around()), bool(keys)):
+            return None if self._is_served(texts) else "llm_chat"
+        return self._by_callers(url)
+
+    def _address_texts(self, url: Expr) -> list[str]:
+        """Return the constant texts that the address is made of, through names, attributes and parameters."""
+        return [t for e in self._behind(url) for t in constants_in(e)]
+
+    def _behind(self, e: Expr) -> list[Expr]:
+        """Return an expression, and those that are bound to the names in it, up to `_MAX_ASSIGNED` steps back."""
+        found, pending, seen = [e], [e], set[str]()
+        for _ in range(_MAX_ASSIGNED):
+            names = {n for one in pending for n in names_in(one)} - seen
+            seen |= names
+            pending = [value for name in sorted(names) for value in self._bound(name)]
+            found += pending
+        return found
+
+    def _bound(self, name: str) -> list[Expr]:
+        subject: Subject | None = self._subject
+        if name.startswith("self."):
+            return self._subject.assigned(name) or self._subject.of_owner(name)
+        while subject is not None:
+            if here := subject.assigned(name) or [p.default for p in subject.ir.params if p.name == name and p.default]:
+                return here
+            if any(p.name == name for p in subject.ir.params):
+                return []
+            subject = subject.around
+        program = self._subject.program
+        body = program.functions[program.bodies[self._subject.info.module]].ir.body
+        return _assigned_in(statements(body), name)
+
+    def _keys(self) -> set[str]:
+        """Return the members of the body, as far as the function and what it calls for the body say them."""
+        behind = [e for body in bodies_of(self._call) for e in self._behind(body)]
+        out, around = _keys_made(self._subject, behind), self._subject.around
+        for e in behind:
+            for call in (w for w in written_in(e) if is_call(w)):
+                places = (self._subject, around) if around is not None else (self._subject,)
+                for maker in (m for s in places for edge in s.inside(call) if (m := s.other(edge.dst)) is not None):
+                    given = [
+                        v for r in maker.returned for v in (r, *(maker.assigned(name_of(r)) if is_name(r) else ()))
+                    ]
+                    out |= _keys_made(maker, given)
+        return out
+
+    def _words_around(self) -> list[str]:
+        around = self._subject.around
+        return around.own_texts if around is not None else []
+
+    def _is_served(self, texts: list[str]) -> bool:
+        """Return whether the program itself serves the path that the address ends with."""
+        sites, program = self._subject.sites, self._subject.program
+        if sites.served is None:
+            sites.served = frozenset(p for info in program.functions for p in served_paths(info.ir.decorators))
+        return any(text.split("?")[0].rstrip("/").endswith(path) for text in texts for path in sites.served)
+
+    def _by_callers(self, url: Expr) -> str | None:
+        """Return what most callers ask for, of a function that gets the address, or a part of it, as an argument."""
+        names = {n for e in self._behind(url) for n in names_in(e)}
+        return _asked_for(self._subject, names, _MAX_CALLS)
+
+
+def _asked_for(subject: Subject, names: set[str], deep: int) -> str | None:
+    if deep <= 0 or names.isdisjoint(p.name for p in subject.ir.params):
+        return None
+    votes: list[str | None] = []
+    for caller in subject.callers:
+        calls = [c for c in caller.calls if caller.calls_it(c, subject)]
+        if not calls:
+            continue  # It takes what a generator gives.
+        given = {n for c in calls for a in arguments_of(c) for n in names_in(a)}
+        given |= {n for name in given for e in caller.assigned(name) for n in names_in(e)}
+        votes.append(address_capability(" ".join(caller.own_texts)) or _asked_for(caller, given, deep - 1))
+    found = max(votes, key=votes.count, default=None)
+    return found if votes.count(found) * 2 > len(votes) else None

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.patterns.code_walk import callee_text
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.source.ir import Expr, call_line
-from gapwatch.design.source.program import last_name
+from gapwatch.design.patterns.model_requests import is_other_work
+from gapwatch.design.source.ir import Expr, call_line, callee_of, is_name, name_of
+from gapwatch.design.source.program import FunctionInfo, last_name
 
 _WRAPPER_NAMES = re.compile(
     r"(^|_)(call|complete|completion|acompletion|generate|agenerate|chat|achat|invoke|ainvoke|ask|aask|query_llm|call_llm|llm"
@@ -19,6 +20,9 @@ _WRAPPER_NAMES = re.compile(
 _WRAPPER_OWNER = re.compile(
     r"llm|model|chat|gpt|claude|gemini|provider|completion|client|openai|anthropic|ollama", re.I
 )
+#: Names by which a model is asked, and which other classes use for other things.
+_ASKS_IF_MODEL = re.compile(r"^a?(query|gen)(_stream)?$")
+_MODEL_CLASS = re.compile(r"(LLM|[a-z]Llm|[a-z]LM|^LM|GPT|Model)$")
 #: Most wrappers between a function and the model call at which the function counts as a caller of the model.
 MAX_WRAPPED = 3
 
@@ -51,13 +55,42 @@ def _find_depths(subject: Subject) -> dict[str, int]:
         owner = subject.program.classes[info.owner].symbol.rpartition(".")[2] if info.owner >= 0 else ""
         is_named = bool(_WRAPPER_NAMES.search(info.ir.name)) or info.ir.name == "__call__"
         kinds[info.symbol] = is_named or bool(_WRAPPER_OWNER.search(owner) and not info.ir.name.startswith("__"))
+    passes = {info.symbol for info in subject.program.functions if _passes_on(subject, info)}
     for depth in range(1, MAX_WRAPPED + 1):
         reached = [symbol for symbol, d in depths.items() if d == depth - 1 and kinds.get(symbol, False)]
         for symbol in reached:
             for edge in subject.sites.callers[symbol]:
-                if edge.src not in depths and (edge.kind in CALLS or _is_run(subject, edge)):
+                if edge.src in depths or not (edge.kind in CALLS or _is_run(subject, edge)) or _is_other(subject, edge):
+                    continue
+                if edge.src in passes:
+                    depths[edge.src] = depth - 1
+                    reached.append(edge.src)
+                else:
                     depths[edge.src] = depth
     return depths
+
+
+def _passes_on(subject: Subject, info: FunctionInfo) -> bool:
+    """Return whether a function runs a function that the one around it was given: the wrapper of a decorator."""
+    if info.parent < 0 or info.owner >= 0:
+        return False
+    given = {p.name for p in subject.program.functions[info.parent].ir.params}
+    return bool(given) and any(
+        is_name(callee_of(call)) and name_of(callee_of(call)) in given
+        for call in Subject(subject.program, subject.sites, info).calls
+    )
+
+
+def _is_other(subject: Subject, edge: CallEdge) -> bool:
+    """Return whether all calls of an edge hand on the path of other work: `self._request("/images/generations")`."""
+    one, called = subject.other(edge.src), edge.dst.rpartition(".")[2]
+    lines = {line for _, line in edge.sites}
+    calls = [c for c in one.calls if call_line(c) in lines and last_name(c) == called] if one is not None else []
+    return bool(calls) and all(_is_other_call(c) for c in calls)
+
+
+def _is_other_call(call: Expr) -> bool:
+    return is_other_work(text for arg in arguments_of(call) for text in constants_in(arg) if text.startswith("/"))
 
 
 def _is_run(subject: Subject, edge: CallEdge) -> bool:
@@ -97,7 +130,9 @@ def is_model_caller(subject: Subject, symbol: str) -> bool:
     depths = model_depths(subject)
     if symbol not in depths:
         return False
-    name = symbol.rpartition(".")[2]
+    owner, _, name = symbol.rpartition(".")
+    if _ASKS_IF_MODEL.search(name) and _MODEL_CLASS.search(owner.rpartition(".")[2]):
+        return True
     # Through wrappers, `create` usually makes an object and calls no model: `Coder.create(...)`.
     return depths[symbol] == 0 or (name != "create" and bool(_WRAPPER_NAMES.search(name)))
 
@@ -112,7 +147,7 @@ def find_model_calls(subject: Subject) -> Iterator[PatternHit]:
                 "calls_llm", call_line(call), call_line(call), "direct", reach.dotted, 0.95 * reach.confidence
             )
             continue
-        for edge in subject.inside(call):
+        for edge in subject.inside(call) if not _is_other_call(call) else ():
             depth = depths.get(edge.dst)
             if (
                 depth is not None
