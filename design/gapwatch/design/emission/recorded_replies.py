@@ -12,6 +12,7 @@ from typing import Any
 TOKENS = {
     "gen_ai.usage.input_tokens": (
         *("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "request_tokens", "inputTokens"),
+        "promptTokenCount",
     ),
     "gen_ai.usage.output_tokens": (
         *(
@@ -21,6 +22,7 @@ TOKENS = {
             "eval_count",
             "response_tokens",
             "outputTokens",
+            "candidatesTokenCount",
         ),
     ),
 }
@@ -30,6 +32,7 @@ _GOES_ON = re.compile(
 )
 MOST = 20_000  # characters of an input or an output
 SAID = "span_recording.said"
+SENT = ("system", "instructions", "systemInstruction", "messages", "prompt", "input", "contents")
 
 
 def written(value: Any, most: int = MOST) -> str:
@@ -65,14 +68,47 @@ def take(notes: dict[str, Any], value: Any) -> bool:
     return bool(found)
 
 
+def json_objects(text: Any) -> Any:
+    """Return JSON with objects as namespaces; None for other texts."""
+    try:
+        return json.loads(text, object_hook=lambda members: SimpleNamespace(**members))
+    except (ValueError, RecursionError):
+        return None
+
+
+def parts_in(line: Any) -> Any:
+    """Yield the parts of a streamed reply that some lines of a body hold, as `data: {...}` or as JSON alone."""
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+    for one in text.splitlines():
+        said = one.strip().removeprefix("data:").strip()
+        if said.startswith("{") and (part := json_objects(said)) is not None:
+            yield part
+
+
+def sent_in(args: Any, kwargs: Any) -> Any:
+    """Return what a model is sent: named arguments of its client, or members of the body of a request of HTTP."""
+    body = kwargs.get("json", kwargs.get("data"))
+    body = json_plain(body) if isinstance(body, str | bytes) else body
+    if isinstance(body, dict) and (found := {name: body[name] for name in SENT if name in body}):
+        return next(iter(found.values())) if len(found) == 1 else found
+    return [*args, *(value for name, value in kwargs.items() if name in SENT)]
+
+
+def json_plain(text: Any) -> Any:
+    """Return JSON; None for other texts."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def whole_reply(value: Any) -> Any:
     """Return the reply that an HTTP response or the helper of a stream holds by now; None without one."""
-    body = held(held(value, "http_response"), "_content")  # `content` raises before it is read
-    if isinstance(body, bytes):
-        try:
-            return json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
-        except (ValueError, RecursionError):
-            return None
+    response = held(value, "http_response") or value
+    bodies = (held(response, "_content"), held(response, "_body"))  # `content` raises before it is read
+    body = next((b for b in bodies if isinstance(b, bytes)), None)
+    if body is not None:
+        return json_objects(body)
     if isinstance(held(value, "raw_responses"), list):  # a run that was streamed
         return value
     state = held(value, "_state")
@@ -89,7 +125,7 @@ def reply_notes(value: Any) -> dict[str, Any]:
         return of_run
     get = value.get if isinstance(value, dict) else functools.partial(held, value)
     metadata = get("response_metadata") or {}  # LangChain
-    usage = get("usage") or get("usage_metadata") or {}
+    usage = get("usage") or get("usage_metadata") or get("usageMetadata") or {}
     if not usage and isinstance(metadata, dict):
         usage = metadata.get("token_usage") or {}
     if not usage and get("eval_count") is not None:
@@ -111,6 +147,9 @@ def reply_notes(value: Any) -> dict[str, Any]:
     )
     if reason is None and not choices:
         reason = get("finish_reason")
+    if reason is None and isinstance(candidates := get("candidates"), list) and candidates:  # Google
+        reason = _member(candidates[0], "finish_reason") or _member(candidates[0], "finishReason")
+        reason = str(held(reason, "value") or reason) if reason else None
     if isinstance(output, list) and status in ("completed", "incomplete"):  # OpenAI's responses
         is_called = any(held(item, "type") == "function_call" for item in output)
         reason = "length" if status == "incomplete" else "tool_calls" if is_called else "stop"
@@ -118,7 +157,7 @@ def reply_notes(value: Any) -> dict[str, Any]:
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         reason = next((r for r in reasons if isinstance(r, str)), reason)
     model = (metadata.get("model_name") or metadata.get("model")) if isinstance(metadata, dict) else None
-    model = model or get("model") or get("model_name")
+    model = model or get("model") or get("model_name") or get("model_version") or get("modelVersion")
     if not found and not reason:
         return {}
     if isinstance(reason, str):
@@ -172,6 +211,9 @@ def said_text(value: Any) -> str | None:
     message = held(choices[0], "message") if choices else value
     if not choices and _member(held(value, "message"), "content") is not None:  # Ollama
         message = held(value, "message")
+    if isinstance(candidates := held(value, "candidates"), list):  # Google
+        message = held(candidates[0], "content") if candidates else None
+        message = {"content": _member(message, "parts") or ""}
     if held(value, "stopReason"):  # Bedrock
         message = _member(output, "message")
     content, extra = _member(message, "content"), _member(message, "additional_kwargs")

@@ -110,16 +110,26 @@ def reading_loops(statement: ast.stmt, function: ast.AST, name: str | None) -> I
         if not isinstance(node, ast.For | ast.AsyncFor) or not isinstance(node.target, ast.Name):
             continue
         is_over = (isinstance(node.iter, ast.Name) and node.iter.id in parsed) or _is_parsed(node.iter, name)
+        if isinstance(node, ast.AsyncFor) and isinstance(node.iter, ast.Attribute) and node.iter.attr == "content":
+            is_over = _is_of(node.iter, name)  # the lines of aiohttp's responses
         if (node is statement or is_over) and node.body[0].lineno > node.iter.end_lineno:  # type: ignore[operator]
             yield node
 
 
+#: Methods of a response that give its reply in parts.
+_PARTS = frozenset(["parse", "iter_lines", "aiter_lines"])
+
+
 def _is_parsed(value: ast.expr, name: str | None) -> bool:
-    """Return whether a value is what a response is parsed to."""
+    """Return whether a value is what a response is parsed to, or its lines."""
     value = value.value if isinstance(value, ast.Await) else value
-    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr != "parse":
-        return False
-    return name is not None and isinstance(value.func.value, ast.Name) and value.func.value.id == name
+    is_one = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _PARTS
+    return is_one and _is_of(value.func, name)  # type: ignore[attr-defined]
+
+
+def _is_of(member: ast.expr, name: str | None) -> bool:
+    owner = member.value if isinstance(member, ast.Attribute) else None
+    return name is not None and isinstance(owner, ast.Name) and owner.id == name
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:

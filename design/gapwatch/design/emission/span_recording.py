@@ -16,9 +16,11 @@ from gapwatch.design.emission.recorded_replies import (
     count_found,
     held,
     is_failed,
+    parts_in,
     reply_notes,
     request_outcome,
     said_text,
+    sent_in,
     take,
     texts_in,
     whole_reply,
@@ -29,7 +31,6 @@ _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rer
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
 _NOTES, _HELD, _PIECES = "span_recording.notes", "span_recording.held", "span_recording.pieces"
 _IS_MODEL = "span_recording.is_model"
-_SENT = ("system", "instructions", "messages", "prompt", "input", "contents")
 _tracer = trace.get_tracer("span_recording")
 
 
@@ -199,8 +200,7 @@ def asked(function: Any) -> Any:
     """Return a function of a model's client that notes what the model is sent, for each span around that tells it."""
 
     def ask(*args: Any, **kwargs: Any) -> Any:
-        sent = [*args, *(value for name, value in kwargs.items() if name in _SENT)]
-        _tell(context.get_value(_NOTES), "model_prompt", written(sent, 3 * MOST))
+        _tell(context.get_value(_NOTES), "model_prompt", written(sent_in(args, kwargs), 3 * MOST))
         return function(*args, **kwargs)
 
     return ask
@@ -216,7 +216,14 @@ def _tell(notes: Any, name: str, value: Any) -> None:
 
 
 def piece(chunk: Any) -> None:
-    """Note what one chunk of a model's streamed reply says, as `reply` does of a whole one, and add its text."""
+    """Note what one chunk of a model's streamed reply says, as `reply` does of a whole one, and add its text.
+
+    The lines of a body are chunks by their JSON.
+    """
+    if isinstance(chunk, str | bytes):
+        for part in parts_in(chunk):
+            piece(part)
+        return
     notes = context.get_value(_NOTES)
     if isinstance(notes, dict):
         whole, delta = (

@@ -10,13 +10,17 @@ from typing import Any
 from opentelemetry import context as contexts
 
 from gapwatch.design.emission.interpreter.model_replies import (
+    STREAM_END,
     chunk_reply,
     client_reply,
     count_results,
+    is_read,
     member,
     parsed_body,
+    parsed_lines,
     provided_text,
     reply_text,
+    sent_body,
     worst_reason,
 )
 from gapwatch.design.emission.interpreter.plain_values import (
@@ -31,7 +35,9 @@ from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall,
 _CLIENT = contexts.create_key("gapwatch-client")
 #: Arguments of clients that hold what a model is asked, and those that hold what it is told beside it.
 _ASKED = ("messages", "prompt", "prompts", "input", "contents")
-_TOLD = ("system", "instructions", "system_instruction")
+_TOLD = ("system", "instructions", "system_instruction", "systemInstruction")
+#: Kinds of calls that give a whole reply, and not one part of it.
+_WHOLE = ("llm", "body", "lines")
 #: Reasons by which a reply ends that calls tools; its chunks hold their arguments and may hold no text.
 _OF_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 
@@ -42,11 +48,13 @@ class ClientCall(RunningCall):
 
     Attributes:
         call: The watched call around it.
-        kind: llm, retrieval, body or chunk.
+        kind: llm, retrieval, body, chunk, lines or line.
         parts: What the chunks of a streamed reply say.
         texts: Their texts.
         asked: What is searched for.
         told: What the model was sent, as the calls around tell it; None where none does.
+        source: The response whose body it reads; None for other calls.
+        is_given: Whether its reply went to the watched call.
         began: Nanoseconds since the epoch.
     """
 
@@ -56,6 +64,8 @@ class ClientCall(RunningCall):
     texts: list[str] = field(default_factory=list)
     asked: Any = None
     told: str | None = None
+    source: Any = None
+    is_given: bool = False
     began: int = field(default_factory=time.time_ns)
 
     @property
@@ -66,10 +76,13 @@ class ClientCall(RunningCall):
 
     def chunk(self, value: Any) -> None:
         """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""
-        if self.kind == "llm":
-            self.parts |= chunk_reply(value)
-            self._note_provided(value)
-            if (text := reply_text(value)) and sum(map(len, self.texts)) < MOST_CHARACTERS:
+        for part in (value,) if self.kind == "llm" else parsed_lines(value) if self.kind == "lines" else ():
+            if part is STREAM_END:
+                self._give(None)  # Who reads it may stop here, and an asynchronous generator ends when it is cleared.
+                continue
+            self.parts |= chunk_reply(part)
+            self._note_provided(part)
+            if (text := reply_text(part)) and sum(map(len, self.texts)) < MOST_CHARACTERS:
                 self.texts.append(text)
 
     def end(self, result: Any, error: BaseException | None) -> None:
@@ -81,16 +94,28 @@ class ClientCall(RunningCall):
         """
         self.leave()
         call, notes = self.call, self.call.notes
-        call.batch.running -= self.kind == "llm"
+        call.batch.running -= self.kind in _WHOLE
         call.is_failing = isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)
         if self.kind == "retrieval":
             if (count := count_results(result)) is not None and "retrieved_count" in notes:
                 known = notes["retrieved_count"]
                 notes["retrieved_count"] = count + (known if isinstance(known, int) else 0)
             return
-        if self.kind == "chunk":
-            self.parts, text = chunk_reply(result), reply_text(result)
-            found, result = self.parts, None
+        for part in parsed_lines(result) if self.kind == "line" else (result,):
+            if part is not STREAM_END:
+                self._give(part)
+
+    def _give(self, result: Any) -> None:
+        """Give a whole reply, or a part of one that is read part by part, to the watched call."""
+        if self.is_given and self.kind != "line":
+            return
+        call, notes = self.call, self.call.notes
+        if self.kind in ("chunk", "line"):
+            found, text = call.new_parts(chunk_reply(result)), reply_text(result)
+            is_one = bool(found) or any(member(result, n) is not None for n in ("model", "choices", "delta"))
+            if self.kind == "line" and not is_one:
+                return  # A line of something else.
+            result = None
             text = (call.reply or "") + text if text else None
         else:
             result = parsed_body(result)
@@ -99,8 +124,11 @@ class ClientCall(RunningCall):
                 found, text = self.parts | found, text or "".join(self.texts)
                 # Of a stream that was left, or that called a tool, nothing says that the answer is empty.
                 text = None if not text.strip() and found.get("finish_reason") in (None, *_OF_TOOLS) else text
-            elif text is None and "finish_reason" not in found:
+            elif (text is None and "finish_reason" not in found) or (self.kind in ("body", "lines") and not found):
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
+        self.is_given = True
+        if self.kind in ("body", "lines"):
+            self.told = _note_prompt(sent_body(self.source), call)
         for around in calls_around(call):
             around.is_answered = True
             around.is_passing_on |= around is not call
@@ -111,7 +139,7 @@ class ClientCall(RunningCall):
             else:
                 notes[name] = value
         said = text
-        if self.kind != "chunk":
+        if self.kind not in ("chunk", "line"):
             text = call.batch.ended(found.get("finish_reason"), text)
             if call.batch.reasons:
                 notes["finish_reason"] = worst_reason(call.batch.reasons)
@@ -144,13 +172,13 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
     call = contexts.get_value(CALL, before)
     if contexts.get_value(_CLIENT, before) or not isinstance(call, WatchedCall):
         return None
-    if kind == "body" and member(member(source, "http_response"), "_content") is not None:
+    if kind == "body" and is_read(source):
         return None
-    if kind == "chunk" and call.source != id(source):
-        call.source, call.reply = id(source), None
-    if kind == "llm":
+    if kind in ("chunk", "line") and call.source != id(source):
+        call.source, call.reply, call.parts = id(source), None, {}
+    if kind in _WHOLE:
         call.batch.begin()
-    made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind)
+    made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind, source=source)
     if kind == "llm":
         made.told = _note_prompt(values, call)
     if kind == "retrieval":

@@ -11,8 +11,13 @@ from typing import Any
 
 from gapwatch.design.emission.interpreter.plain_values import MOST_OF_PROMPT, stored_fields, text_of_value
 
-_INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "inputTokens")
-_OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "outputTokens")
+_INPUT = (
+    *("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count", "inputTokens", "promptTokenCount"),
+)
+_OUTPUT = (
+    *("completion_tokens", "output_tokens", "candidates_token_count", "eval_count", "outputTokens"),
+    "candidatesTokenCount",
+)
 #: Reasons of replies that are whole.
 _WHOLE = frozenset(
     ["stop", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call", "completed", "eos", "eos_token"]
@@ -44,7 +49,7 @@ def client_reply(value: Any) -> dict[str, Any]:
     if raw is not None and (found := client_reply(raw)):
         return found
     metadata = member(value, "response_metadata")
-    usage = _first(value, ("usage", "usage_metadata")) or member(metadata, "token_usage")
+    usage = _first(value, ("usage", "usage_metadata", "usageMetadata")) or member(metadata, "token_usage")
     found = _tokens(usage)
     choices = member(value, "choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -55,7 +60,9 @@ def client_reply(value: Any) -> dict[str, Any]:
         or _candidate_reason(value)
         or _response_reason(value)
     )
-    model = _first(value, ("model", "model_name", "model_version")) or _first(metadata, ("model_name", "model"))
+    model = _first(value, ("model", "model_name", "model_version", "modelVersion")) or _first(
+        metadata, ("model_name", "model")
+    )
     if not found and choice is None and reason is None:
         return {}
     if not found and member(value, "eval_count") is not None:
@@ -102,6 +109,46 @@ def chunk_reply(value: Any) -> dict[str, Any]:
     if isinstance(reason, str):
         found["finish_reason"] = reason
     return found
+
+
+#: What a streamed body says behind its last part.
+STREAM_END = "[DONE]"
+
+
+def parsed_lines(value: Any) -> Iterator[Any]:
+    """Yield the parts of a streamed reply that some lines of its body hold; `STREAM_END` where it says that it ends.
+
+    Args:
+        value: Lines of a body, as `data: {...}` or as JSON alone; other values yield nothing.
+    """
+    text = bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else value
+    for line in text.splitlines() if isinstance(text, str) and len(text) <= _MOST_BYTES else ():
+        said = line.strip().removeprefix("data:").strip()
+        if said == STREAM_END:
+            yield STREAM_END
+        elif said.startswith("{"):
+            with contextlib.suppress(ValueError, RecursionError):
+                part = json.loads(said)
+                yield part
+                if member(part, "type") == "message_stop" or member(part, "done") is True:
+                    yield STREAM_END
+
+
+def sent_body(response: Any) -> dict[str, Any]:
+    """Return the JSON object that was sent for a response of requests or httpx; an empty one without one."""
+    request = _first(response, ("request", "_request"))
+    body = _first(request, ("body", "_content"))
+    if isinstance(body, str | bytes) and len(body) <= _MOST_BYTES:
+        with contextlib.suppress(ValueError, RecursionError):
+            sent = json.loads(body)
+            return sent if isinstance(sent, dict) else {}
+    return {}
+
+
+def is_read(response: Any) -> bool:
+    """Return whether the body of a response has been read: what is given again is no second reply."""
+    inner = member(response, "http_response")
+    return any(type(_first(r, ("_content", "_body"))) is bytes for r in (response, inner))
 
 
 def parsed_body(value: Any) -> Any:
@@ -248,7 +295,8 @@ def _tokens(usage: Any) -> dict[str, Any]:
 
 def _candidate_reason(value: Any) -> Any:
     candidates = member(value, "candidates")
-    return member(candidates[0], "finish_reason") if isinstance(candidates, list) and candidates else None
+    is_some = isinstance(candidates, list) and bool(candidates)
+    return _first(candidates[0], ("finish_reason", "finishReason")) if is_some else None
 
 
 def _response_reason(value: Any) -> str | None:

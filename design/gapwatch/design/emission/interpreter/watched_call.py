@@ -90,6 +90,7 @@ class WatchedCall(RunningCall):
         is_failing: Whether the last attempt, or the last call of a client, failed.
         reply: Text of the last reply of a model; None without one.
         source: Id of the stream that gives that reply; 0 for a whole one.
+        parts: What the parts of that stream have said so far.
         question: What a client was last asked, which is what `reply` answers; None without one.
         is_answered: Whether a model answered in it, or in a call that it is around.
         is_passing_on: Whether a model answered in a call that it is around, which has the tokens.
@@ -110,6 +111,7 @@ class WatchedCall(RunningCall):
     is_failing: bool = False
     reply: str | None = None
     source: int = 0
+    parts: dict[str, Any] = field(default_factory=dict)
     question: str | None = None
     is_answered: bool = False
     is_passing_on: bool = False
@@ -120,6 +122,15 @@ class WatchedCall(RunningCall):
         """Note what a generator gives."""
         self.last = time.time_ns()
         self.pieces.add(value, time.monotonic() - self.started)
+
+    def new_parts(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return what a part of a stream says that those before did not: tokens may be given with each, so far."""
+        new = dict(found)
+        for name in (n for n in found if n.endswith("_tokens")):
+            before = self.parts.get(name, 0)
+            self.parts[name] = max(before, found[name])
+            new[name] = self.parts[name] - before
+        return new
 
     @property
     def is_model(self) -> bool:
