@@ -18,7 +18,7 @@ from gapwatch.design.architecture.classify import apply_goal, classify
 from gapwatch.design.architecture.component_names import take_names
 from gapwatch.design.architecture.components import build_components
 from gapwatch.design.architecture.critic import review_components
-from gapwatch.design.architecture.edges import build_edges, find_symbol
+from gapwatch.design.architecture.edges import build_edges
 from gapwatch.design.architecture.framework_calls import with_framework_calls
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture
@@ -37,7 +37,14 @@ from gapwatch.design.metrics.left_out_code import LeftOutCode
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
 from gapwatch.design.metrics.model_prices import ModelPrice, ReadUsage, named_models, prices_of
 from gapwatch.design.metrics.present_spans import PresentSpans, find_present_spans
-from gapwatch.design.metrics.questions import MODEL_QUESTION, QuestionDraft, draft_questions, most_telling, open_ones
+from gapwatch.design.metrics.questions import (
+    MODEL_QUESTION,
+    QuestionDraft,
+    draft_questions,
+    most_telling,
+    open_ones,
+    with_named_calls,
+)
 from gapwatch.design.metrics.refine import Refiner, apply_operations
 from gapwatch.design.metrics.rules.consequences import Consequences
 from gapwatch.design.metrics.rules.failure_paths import FailurePaths
@@ -49,6 +56,7 @@ from gapwatch.design.patterns.call_sites import CallSites
 from gapwatch.design.patterns.libraries import LibraryCatalog, default_catalog
 from gapwatch.design.patterns.library_uses import LibraryUse, find_library_uses
 from gapwatch.design.patterns.pattern_search import PatternHit
+from gapwatch.design.patterns.unknown_libraries import UnknownLibrary, unknown_libraries
 from gapwatch.design.routes.request_failures import find_request_failures
 from gapwatch.design.routes.route import Route
 from gapwatch.design.source.own_imports import OwnImports, own_imports
@@ -120,6 +128,7 @@ class Design:
         facts: Answers of the practitioner.
         has_model: Whether any call reaches a model.
         own_imports: Imports of the repository's own files.
+        unknown_libraries: Libraries that look like those of models or agents, and are not known.
         stale_facts: Facts whose question the code no longer raises.
         refused_operations: One line for each refused proposal of a refiner.
         judge_model: `vendor/name` of the model that may judge, or None.
@@ -155,6 +164,7 @@ class Design:
     facts: tuple[Fact, ...]
     has_model: bool
     own_imports: OwnImports
+    unknown_libraries: tuple[UnknownLibrary, ...]
     stale_facts: list[Fact]
     refused_operations: list[str]
     judge_model: str | None
@@ -217,7 +227,7 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
     sites = CallSites(graph, catalog)
     progress("patterns", 0, 1)
     found, routes = search(program, sites)
-    hits = _with_named_calls(found, graph, facts)
+    hits = with_named_calls(found, graph, facts)
     progress("patterns", 1, 1)
     tags = {s.path: s.tags for s in graph.symbols}
     kept = tuple(h for h in hits if not tags.get(h.path))
@@ -247,21 +257,6 @@ def read_code(scan: Scan, facts: tuple[Fact, ...], catalog: LibraryCatalog, prog
         has_model=any("llm_chat" in found for found in sinks.values()),
         instrumentation=find_instrumentation(program, sites, scan.root),
     )
-
-
-def _with_named_calls(
-    hits: tuple[PatternHit, ...], graph: CallGraph, facts: tuple[Fact, ...]
-) -> tuple[PatternHit, ...]:
-    """Add the functions that the practitioner named as model calls."""
-    symbols = {s.id: s for s in graph.symbols}
-    named: list[PatternHit] = []
-    for fact in facts:
-        symbol = find_symbol(graph, str(fact.value)) if fact.question == MODEL_QUESTION else None
-        if symbol is not None and symbols[symbol].kind == "function":
-            s = symbols[symbol]
-            evidence = f"{symbol} reaches the model, says {fact.by}"
-            named.append(PatternHit(s.path, s.line, "calls_llm", s.id, s.line, "direct", evidence, 1.0))
-    return tuple(sorted({*hits, *named}))
 
 
 def understand(code: CodeReading, goal: str, refiner: Refiner | None) -> PipelineView:
@@ -341,6 +336,7 @@ def _finish(
         facts=wishes.facts,
         has_model=code.has_model,
         own_imports=own_imports(code.program),
+        unknown_libraries=unknown_libraries(code.program, code.material.graph, code.material.sites.catalog),
         stale_facts=[f for f in wishes.facts if f.question and f.question not in ids],
         refused_operations=view.refused_operations,
         judge_model=wishes.judge_model,

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gapwatch.design.architecture.classify import UNSURE
+from gapwatch.design.architecture.edges import find_symbol
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.tiers import named_routes
+from gapwatch.design.callgraph.graph import CallGraph
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.patterns.hit import PatternHit
 from gapwatch.scorers.portfolio.fact import Fact
 
 #: Id of the question for the model call, asked when no library and no address shows it.
@@ -81,6 +84,19 @@ class QuestionDraft:
             "answer": answer,
             "default": self.default,
         }
+
+
+def with_named_calls(hits: tuple[PatternHit, ...], graph: CallGraph, facts: tuple[Fact, ...]) -> tuple[PatternHit, ...]:
+    """Return pattern hits with the functions that the practitioner named as model calls."""
+    symbols = {s.id: s for s in graph.symbols}
+    named: list[PatternHit] = []
+    for fact in facts:
+        symbol = find_symbol(graph, str(fact.value)) if fact.question == MODEL_QUESTION else None
+        if symbol is not None and symbols[symbol].kind == "function":
+            s = symbols[symbol]
+            evidence = f"{symbol} reaches the model, says {fact.by}"
+            named.append(PatternHit(s.path, s.line, "calls_llm", s.id, s.line, "direct", evidence, 1.0))
+    return tuple(sorted({*hits, *named}))
 
 
 def draft_questions(

@@ -28,8 +28,9 @@ from gapwatch.design.reports.document import (
 )
 from gapwatch.design.reports.graph_folding import folded
 from gapwatch.design.reports.left_out_section import left_out_section
+from gapwatch.design.reports.notices_section import notices_section
 from gapwatch.design.reports.spans_section import points_section, present_section
-from gapwatch.design.reports.summary import summary, unread_languages, unread_paths
+from gapwatch.design.reports.summary import summary
 from gapwatch.design.stage import Design
 
 #: Labels of key figures whose JSON key alone is unclear.
@@ -53,10 +54,6 @@ _LABELS = {
     "spans_first": "spans of the first step",
     "metrics_of_first": "metrics that the first step serves",
 }
-#: Imports without a file that the head of the report lists.
-_MOST_IMPORTS = 5
-#: Places of keys and passwords that the head of the report lists.
-_MOST_SECRETS = 5
 #: Unread paths that the report lists one by one; the rest is a count.
 _MOST_SKIPPED = 40
 
@@ -113,33 +110,7 @@ def _head(design: Design) -> Iterator[Block]:
     yield _text(
         f"Design {design.version}. Read from the code only: Gapwatch asked no model and used no network.", look="sub"
     )
-    if not design.has_model:
-        missing = Strong("Gapwatch found no call to a model.")
-        yield _text(missing, " Answer the first question to name it.", look="notice")
-    if lost := design.own_imports.lost:
-        plural = "imports of this repository's own files lead" if len(lost) > 1 else "import of its own files leads"
-        some = Strong(f"{len(lost)} {plural} to no file:")
-        rest = f" and {len(lost) - _MOST_IMPORTS} more" if len(lost) > _MOST_IMPORTS else ""
-        told = f" {'; '.join(lost[:_MOST_IMPORTS])}{rest}. Calls through them are missing from everything below."
-        yield _text(some, told, look="notice")
-    if design.unread:
-        yield _text(
-            Strong("Not read:"),
-            f" {unread_languages(design)}. What they do is missing from everything below.",
-            look="notice",
-        )
-    if unread := unread_paths(design):
-        paths = _codes((f"{s.path}: {s.reason}" for s in unread), _MOST_IMPORTS)
-        yield _text(Strong("Python that was not read:"), " ", paths, ".", look="notice")
-    if design.secrets:
-        places = _codes(design.secrets, _MOST_SECRETS)
-        yield _text(
-            Strong("Keys or passwords in the code:"),
-            " ",
-            places,
-            ". The files of this design mask them.",
-            look="notice",
-        )
+    yield from notices_section(design)
     yield from _numbers(design)
 
 

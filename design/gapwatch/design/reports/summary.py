@@ -10,6 +10,9 @@ from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.source.scan import LEFT_OUT_ON_PURPOSE, Skipped
 from gapwatch.design.stage import Design
 
+#: Unknown libraries that are named.
+_MOST_LIBRARIES = 4
+
 
 def summary(design: Design) -> dict[str, Any]:
     """Return the key figures, in the order in which reports show them."""
@@ -70,6 +73,8 @@ def notices(design: Design) -> Iterator[str]:
     """Yield a sentence for each thing that makes a design less than its numbers say; the report has the places."""
     if not design.has_model:
         yield "Gapwatch found no call to a model. Answer the first question to name it."
+    if design.unknown_libraries:
+        yield f"{unknown_of(design)} Calls through them are missing."
     if lost := len(design.own_imports.lost):
         yield f"Imports of the repository's own files that lead to no file: {lost:,}. Calls through them are missing."
     if unread := unread_paths(design):
@@ -80,6 +85,15 @@ def notices(design: Design) -> Iterator[str]:
     if design.secrets:
         more = f" and {len(design.secrets) - 1:,} more" if len(design.secrets) > 1 else ""
         yield f"Keys or passwords in the code: {design.secrets[0]}{more}. The files of this design mask them."
+
+
+def unknown_of(design: Design) -> str:
+    """Return the sentence that names the libraries of models and agents that are not known."""
+    found = design.unknown_libraries
+    named = [f"{one.name} ({one.place})" for one in found[:_MOST_LIBRARIES]]
+    more = f" and {len(found) - _MOST_LIBRARIES} more" if len(found) > _MOST_LIBRARIES else ""
+    plural = "Libraries that look" if len(found) > 1 else "A library that looks"
+    return f"{plural} like models or agents and that Gapwatch does not know: {', '.join(named)}{more}."
 
 
 def spans_in_order(design: Design) -> list[tuple[str, list[IntegrationPoint]]]:
