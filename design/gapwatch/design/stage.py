@@ -216,6 +216,7 @@ def run_design(
             failures.is_told,
             failures.untold,
             lambda metric: metric.doubt or usage.why_not(metric) or consequences.kept(metric),
+            consequences.why_unlikely,
         )
     return _finish(scan, wishes, code, view, choice, selection, prices, refiner)
 

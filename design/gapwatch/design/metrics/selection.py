@@ -26,8 +26,7 @@ from gapwatch.scorers.portfolio.fact import Fact
 Told = Callable[[MetricDesign, list[MetricDesign]], bool]
 #: Most metrics of a portfolio. In thirteen that persons read, those after the twelfth covered 6 of 71 promises.
 MAX_METRICS = 14
-#: Most that are chosen by their worth; the rest is for errors of requests that nothing else tells.
-MAX_OWN = MAX_METRICS - 2
+MAX_OWN = MAX_METRICS - 2  # by worth; the others are errors of requests that nothing else tells
 #: Most judges among them; each costs money at every judgement.
 MAX_JUDGES = 3
 #: Least worth of a metric, after what was taken off; a smaller number fills portfolios with metrics that nobody reads.
@@ -106,10 +105,8 @@ _OF_LIKE = 1.25
 _HANDED_ON = ("passages_found", "retrieval_latency")
 #: Worth of a parse of what no model wrote, and of a fallback between ways of which none asks a model.
 _OF_OTHER_PARSES = _OF_OTHER_ROUTES = 1.5
-#: What is taken off the failures of functions that reach no model: less of an answer is lost.
-_OF_NO_MODEL = -0.5
-#: What is taken off the second judge of a prompt.
-_OF_SAME_PROMPT = 0.5
+_OF_NO_MODEL = -0.5  # failures of functions that reach no model: less of an answer is lost
+_OF_SAME_PROMPT = 0.5  # taken off the second judge of a prompt
 _OF_JUDGES = {"groundedness": 6.5, "safety": 5.5, "quality": 4.5}
 _OF_PRIORITY = {"primary": 2.0, "secondary": 1.0, "tertiary": 0.0}
 #: Worth of the errors of a function of which nothing else is known.
@@ -178,6 +175,7 @@ def select_metrics(
     is_told: Told = lambda metric, others: False,
     untold: Untold = lambda metrics, others: metrics,
     kept: Callable[[MetricDesign], MetricDesign | str] = lambda metric: metric,
+    why_unlikely: Callable[[MetricDesign], str | None] = lambda metric: None,
 ) -> PortfolioSelection:
     """Select at most `MAX_METRICS` metrics, and more only where somebody added them.
 
@@ -189,6 +187,7 @@ def select_metrics(
         is_told: Says whether each failure of a metric is one of other metrics.
         untold: Leaves out of metrics the places whose errors others count.
         kept: Gives a metric with the places that show a consequence, or why it comes in by name alone.
+        why_unlikely: Gives why a metric, also one of several components, would seldom have a value; None else.
     """
     added = added_metrics(facts)
     whole, shown = {m.name: m for m in metrics}, {m.name: kept(m) for m in metrics}
@@ -200,6 +199,9 @@ def select_metrics(
     metrics = [*(metric for metric, _ in shared), *metrics]
     # What a shared metric joins comes in by name alone.
     free = [m for m in metrics if m.name not in joined]
+    apart += [Shelved(m, unlikely) for m in free if (unlikely := why_unlikely(m)) is not None]
+    metrics = [m for m in metrics if m.name not in {s.metric.name for s in apart}]
+    free = [m for m in free if m in metrics]
     edges = {(e.src, e.dst) for e in architecture.edges}
     names = _chosen(free, components, edges, concerns, is_told, has_goal=True)
     chosen = [m for m in metrics if m.name in names]

@@ -24,6 +24,7 @@ from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.metrics.rules.served_code import is_of_server
 from gapwatch.design.metrics.spans import IntegrationPoint
+from gapwatch.design.patterns.alternatives import LEAST, ClassChoice, find_choices
 from gapwatch.design.patterns.code_walk import arguments_of, calls_of, names_in, own_expressions, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -128,6 +129,22 @@ class Consequences:
             kept = replace(kept, is_of_model=any(self.code.function_at(p) in asking for p in kept.places))
         seldom = _right_seldom(kept) if metric.concern not in self.concerns else None
         return seldom or kept
+
+    def why_unlikely(self, metric: MetricDesign) -> str | None:
+        """Return why a metric seldom has a value: a setting chooses between many classes, and it is of very few."""
+        is_of_places = metric.source == "catalog" and not metric.is_of_trace
+        paths = {p.path for p in metric.places} if is_of_places else set()
+        for choice in self._choices if paths else ():
+            owners = {choice.owner_of(path) for path in paths}
+            if None not in owners and len(owners) * LEAST <= len(choice.paths):
+                chosen = choice.symbol.rpartition(".")[2]
+                return f"of {len(choice.paths)} ways of which {chosen} chooses one, it is of {len(owners)}"
+        return None
+
+    @functools.cached_property
+    def _choices(self) -> list[ClassChoice]:
+        functions = (self.code.subject(f.symbol) for f in self.code.material.program.functions)
+        return find_choices(s for s in functions if s is not None and s.symbol not in self._tests)
 
     def _why_not(self, metric: MetricDesign, place: CodePlace) -> str | None:
         field = metric.claim.get("field")
