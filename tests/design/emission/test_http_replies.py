@@ -114,6 +114,32 @@ async def waited(question):
     return said
 
 
+def in_pieces(question):
+    sent, rest = [], b""
+    reply = requests.post(f"{BASE}/v1/chat/completions", json=body(question, stream=True), stream=True, timeout=5)
+    for piece in reply.iter_content(chunk_size=7):
+        rest += piece
+    for line in rest.split(b"\\n\\n"):
+        if line.startswith(b"data: {"):
+            sent += json.loads(line[6:])["choices"]
+    return "".join(choice["delta"]["content"] for choice in sent)
+
+
+def passed_on(question):
+    return "".join(c["choices"][0]["delta"]["content"] for c in handed(question) if c["choices"])
+
+
+def handed(question):
+    reply = requests.post(f"{BASE}/v1/chat/completions", json=body(question, stream=True), stream=True, timeout=5)
+    for line in lines_of(reply):
+        if line.startswith(b"data: {"):
+            yield json.loads(line[6:])
+
+
+def lines_of(reply):
+    yield from reply.iter_lines()
+
+
 def search(question):
     return requests.post(f"{BASE}/search", json={"q": question}, timeout=5).json()["choices"]
 """
@@ -148,7 +174,7 @@ def opened(question):
     with urllib.request.urlopen(urllib.request.Request(f"{BASE}/v1/chat/completions", told), timeout=5) as reply:
         return json.loads(reply.read())["choices"][0]["message"]["content"]
 """
-NAMES = ("whole", "inline", "google", "in_lines", "in_events", "waited")
+NAMES = ("whole", "inline", "google", "in_lines", "in_events", "waited", "in_pieces")
 OTHER_NAMES = ("of_aiohttp", "lines_of_aiohttp", "opened")
 RUN = """
 import asyncio, inspect, sys
@@ -160,7 +186,7 @@ if {has_others}:
     others.BASE = service.BASE
     modules.append(others)
 for module in modules:
-    for name in {names}:
+    for name in (*{names}, "passed_on"):
         if hasattr(module, name):
             said = getattr(module, name)("why")
             said = asyncio.run(said) if inspect.iscoroutine(said) else said
@@ -225,7 +251,7 @@ def watched(base: str, tmp_path_factory: pytest.TempPathFactory) -> Collector:
     start = {"model_prompt": None, "model_reply": None}
     spans = [
         planned(n, reads_reply=True, start=start, path="service.py" if f"def {n}(" in SERVICE else "others.py")
-        for n in (*names, "search")
+        for n in (*names, "handed", "search")
     ]
     plan = write_plan(folder / "design", spans)
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"clients": client_calls()}))
@@ -247,7 +273,11 @@ def test_a_patched_program_reads_replies_of_http(patched: Collector, name: str) 
     assert _reply(patched, name) == (7, 2, reasons.get(name, ["length"]), "yes")
 
 
-@pytest.mark.parametrize("name", [*NAMES, *OTHER_NAMES])
+def test_a_patched_generator_that_passes_chunks_on_has_their_reply(patched: Collector) -> None:
+    assert _reply(patched, "handed") == (7, 2, ["length"], "yes")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *OTHER_NAMES, "handed"])
 def test_a_watched_program_reads_replies_of_http(watched: Collector, name: str) -> None:
     reasons = {"google": ["max_tokens"], "in_events": ["max_tokens"]}
     assert _reply(watched, name) == (7, 2, reasons.get(name, ["length"]), "yes")

@@ -76,13 +76,30 @@ def json_objects(text: Any) -> Any:
         return None
 
 
-def parts_in(line: Any) -> Any:
-    """Yield the parts of a streamed reply that some lines of a body hold, as `data: {...}` or as JSON alone."""
-    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-    for one in text.splitlines():
-        said = one.strip().removeprefix("data:").strip()
+def parts_in(piece: Any, before: str = "") -> tuple[list[Any], str]:
+    """Return the parts of a streamed reply in some lines of a body, `data: {...}` or JSON alone, and what ends later.
+
+    Args:
+        piece: A line, or a piece of the body that may end inside of one.
+        before: What the piece before it left.
+    """
+    text = before + (piece.decode("utf-8", "replace") if isinstance(piece, bytes) else piece)
+    parts: list[Any] = []
+    for line in text.splitlines():
+        said = line.strip().removeprefix("data:").strip()
         if said.startswith("{") and (part := json_objects(said)) is not None:
-            yield part
+            parts.append(part)
+    last = text.splitlines()[-1] if text.strip() and text[-1:] != "\n" else ""
+    said = last.strip().removeprefix("data:").strip()
+    is_begun = (said.startswith("{") and json_objects(said) is None) or "data: ".startswith(last or "-")
+    return parts, last if is_begun and len(last) <= MOST else ""
+
+
+def as_chunk(value: Any) -> Any:
+    """Return a chunk of a streamed reply that a generator passes on, as an object; None for other values."""
+    if isinstance(value, dict):
+        return json_objects(json.dumps(value, default=str)) if isinstance(value.get("choices"), list) else None
+    return value if isinstance(held(value, "choices"), list) else None
 
 
 def sent_in(args: Any, kwargs: Any) -> Any:

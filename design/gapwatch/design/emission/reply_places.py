@@ -117,7 +117,12 @@ def reading_loops(statement: ast.stmt, function: ast.AST, name: str | None) -> I
 
 
 #: Methods of a response that give its reply in parts.
-_PARTS = frozenset(["parse", "iter_lines", "aiter_lines"])
+_PARTS = frozenset(
+    [
+        *("parse", "iter_lines", "aiter_lines", "iter_content", "iter_bytes", "aiter_bytes", "iter_text"),
+        "aiter_text",
+    ]
+)
 
 
 def _is_parsed(value: ast.expr, name: str | None) -> bool:

@@ -13,6 +13,7 @@ from gapwatch.design.emission.recorded_replies import (
     MOST,
     SAID,
     TOKENS,
+    as_chunk,
     count_found,
     held,
     is_failed,
@@ -30,7 +31,7 @@ from gapwatch.design.emission.recorded_replies import (
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
 _NOTES, _HELD, _PIECES = "span_recording.notes", "span_recording.held", "span_recording.pieces"
-_IS_MODEL = "span_recording.is_model"
+_IS_MODEL, _REST = "span_recording.is_model", "span_recording.rest"
 _tracer = trace.get_tracer("span_recording")
 
 
@@ -220,11 +221,15 @@ def piece(chunk: Any) -> None:
 
     The lines of a body are chunks by their JSON.
     """
-    if isinstance(chunk, str | bytes):
-        for part in parts_in(chunk):
-            piece(part)
+    _add_piece(context.get_value(_NOTES), chunk)
+
+
+def _add_piece(notes: Any, chunk: Any) -> None:
+    if isinstance(chunk, str | bytes) and isinstance(notes, dict):
+        parts, notes[_REST] = parts_in(chunk, notes.get(_REST, ""))
+        for part in parts:
+            _add_piece(notes, part)
         return
-    notes = context.get_value(_NOTES)
     if isinstance(notes, dict):
         whole, delta = (
             held(chunk, "response"),
@@ -260,7 +265,7 @@ class _Open:
     def __init__(self, span: Any, notes: dict[str, Any], is_own: bool, kind: str) -> None:
         self.span, self.notes, self.is_own, self.is_model = span, notes, is_own, kind == "llm"
         self.started, self.first, self.token = time.monotonic(), None, None
-        self.is_handed_on, self.notes[_IS_MODEL] = False, self.is_model
+        self.is_handed_on, self.notes[_IS_MODEL], self.is_passing_on = False, self.is_model, None
         self.chunks, self.said, self.events = [], [], []  # type: ignore[var-annotated]
 
     def __enter__(self) -> None:
@@ -276,6 +281,9 @@ class _Open:
     def add(self, chunk: Any) -> None:
         if self.first is None:
             self.first = time.monotonic() - self.started  # type: ignore[assignment]
+            self.is_passing_on = self.is_model and not self.notes.get(_PIECES)  # type: ignore[assignment]
+        if self.is_passing_on and (passed := as_chunk(chunk)) is not None:
+            _add_piece(self.notes, passed)
         text = chunk.decode("utf-8", "replace") if isinstance(chunk, bytes) else chunk
         is_text = isinstance(text, str)
         said = text if is_text else "\n".join(dict.fromkeys(texts_in(chunk)))
@@ -341,7 +349,7 @@ class _Open:
         notes.pop(_PIECES, None)
         if said is not None:
             _tell(notes, "model_reply", said)
-        for name in ("model_held", "model_own", _IS_MODEL, _NOTES):
+        for name in ("model_held", "model_own", _IS_MODEL, _NOTES, _REST):
             notes.pop(name, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first

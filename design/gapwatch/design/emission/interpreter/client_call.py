@@ -10,6 +10,7 @@ from typing import Any
 from opentelemetry import context as contexts
 
 from gapwatch.design.emission.interpreter.model_replies import (
+    MOST_BYTES,
     STREAM_END,
     chunk_reply,
     client_reply,
@@ -36,8 +37,10 @@ _CLIENT = contexts.create_key("gapwatch-client")
 #: Arguments of clients that hold what a model is asked, and those that hold what it is told beside it.
 _ASKED = ("messages", "prompt", "prompts", "input", "contents")
 _TOLD = ("system", "instructions", "system_instruction", "systemInstruction")
+#: Kinds of generators that give the lines of a body, and of calls that read one of a response that is known.
+_IN_LINES, _OF_HTTP = ("lines", "pieces"), ("body", "lines", "pieces")
 #: Kinds of calls that give a whole reply, and not one part of it.
-_WHOLE = ("llm", "body", "lines")
+_WHOLE = ("llm", "body", "lines", "pieces")
 #: Reasons by which a reply ends that calls tools; its chunks hold their arguments and may hold no text.
 _OF_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 
@@ -48,13 +51,14 @@ class ClientCall(RunningCall):
 
     Attributes:
         call: The watched call around it.
-        kind: llm, retrieval, body, chunk, lines or line.
+        kind: llm, retrieval, body, chunk, lines, line or pieces.
         parts: What the chunks of a streamed reply say.
         texts: Their texts.
         asked: What is searched for.
         told: What the model was sent, as the calls around tell it; None where none does.
         source: The response whose body it reads; None for other calls.
         is_given: Whether its reply went to the watched call.
+        rest: Begin of a line whose end comes with the next piece.
         began: Nanoseconds since the epoch.
     """
 
@@ -66,6 +70,7 @@ class ClientCall(RunningCall):
     told: str | None = None
     source: Any = None
     is_given: bool = False
+    rest: bytes = b""
     began: int = field(default_factory=time.time_ns)
 
     @property
@@ -76,7 +81,12 @@ class ClientCall(RunningCall):
 
     def chunk(self, value: Any) -> None:
         """Take what one chunk of a streamed reply says: counts and the reason come in the last ones."""
-        for part in (value,) if self.kind == "llm" else parsed_lines(value) if self.kind == "lines" else ():
+        if self.kind == "pieces":
+            piece = value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
+            value, _, self.rest = (self.rest + piece).rpartition(b"\n")
+            if len(self.rest) > MOST_BYTES:
+                self.rest = b""
+        for part in (value,) if self.kind == "llm" else parsed_lines(value) if self.kind in _IN_LINES else ():
             if part is STREAM_END:
                 self._give(None)  # Who reads it may stop here, and an asynchronous generator ends when it is cleared.
                 continue
@@ -101,6 +111,8 @@ class ClientCall(RunningCall):
                 known = notes["retrieved_count"]
                 notes["retrieved_count"] = count + (known if isinstance(known, int) else 0)
             return
+        if self.rest:
+            self.chunk("\n")
         for part in parsed_lines(result) if self.kind == "line" else (result,):
             if part is not STREAM_END:
                 self._give(part)
@@ -124,10 +136,10 @@ class ClientCall(RunningCall):
                 found, text = self.parts | found, text or "".join(self.texts)
                 # Of a stream that was left, or that called a tool, nothing says that the answer is empty.
                 text = None if not text.strip() and found.get("finish_reason") in (None, *_OF_TOOLS) else text
-            elif (text is None and "finish_reason" not in found) or (self.kind in ("body", "lines") and not found):
+            elif (text is None and "finish_reason" not in found) or (self.kind in _OF_HTTP and not found):
                 return  # Embeddings, pictures, files: clients have functions for all that they ask.
         self.is_given = True
-        if self.kind in ("body", "lines"):
+        if self.kind in _OF_HTTP:
             self.told = _note_prompt(sent_body(self.source), call)
         for around in calls_around(call):
             around.is_answered = True

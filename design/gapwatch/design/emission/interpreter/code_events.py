@@ -37,7 +37,7 @@ _KEPT = "_gapwatch_context"
 _HOLDERS = 3
 #: Most responses that are held until they are sent.
 _MOST_HELD = 1_000
-_CLIENTS = ("llm", "retrieval", "body", "chunk", "lines", "line")
+_CLIENTS = ("llm", "retrieval", "body", "chunk", "lines", "line", "pieces")
 #: Something that ends with a frame, and whose context is the current one while the frame runs.
 Running = WatchedCall | ClientCall | WaitingRoot
 

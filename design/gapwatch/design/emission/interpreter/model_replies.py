@@ -23,7 +23,7 @@ _WHOLE = frozenset(
     ["stop", "end_turn", "stop_sequence", "tool_calls", "tool_use", "function_call", "completed", "eos", "eos_token"]
 )
 #: Bytes of a body that is read a second time, here.
-_MOST_BYTES = 4_000_000
+MOST_BYTES = 4_000_000
 #: Why OpenAI's API of responses left one incomplete, in the words of its API of chats.
 _INCOMPLETE = {"max_output_tokens": "length"}
 
@@ -122,7 +122,7 @@ def parsed_lines(value: Any) -> Iterator[Any]:
         value: Lines of a body, as `data: {...}` or as JSON alone; other values yield nothing.
     """
     text = bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else value
-    for line in text.splitlines() if isinstance(text, str) and len(text) <= _MOST_BYTES else ():
+    for line in text.splitlines() if isinstance(text, str) and len(text) <= MOST_BYTES else ():
         said = line.strip().removeprefix("data:").strip()
         if said == STREAM_END:
             yield STREAM_END
@@ -138,7 +138,7 @@ def sent_body(response: Any) -> dict[str, Any]:
     """Return the JSON object that was sent for a response of requests or httpx; an empty one without one."""
     request = _first(response, ("request", "_request"))
     body = _first(request, ("body", "_content"))
-    if isinstance(body, str | bytes) and len(body) <= _MOST_BYTES:
+    if isinstance(body, str | bytes) and len(body) <= MOST_BYTES:
         with contextlib.suppress(ValueError, RecursionError):
             sent = json.loads(body)
             return sent if isinstance(sent, dict) else {}
@@ -158,7 +158,7 @@ def parsed_body(value: Any) -> Any:
         value: Result of a client: a response, an object that holds one as `http_response`, or its body.
     """
     body = value if isinstance(value, bytes) else member(member(value, "http_response"), "_content")
-    if isinstance(body, bytes) and len(body) <= _MOST_BYTES:
+    if isinstance(body, bytes) and len(body) <= MOST_BYTES:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(body)
     return value
