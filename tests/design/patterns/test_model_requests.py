@@ -21,6 +21,7 @@ ASKS: dict[str, str] = {
     "attribute of a library's base that is a model": "from llama_index.core.response_synthesizers.base import BaseSynthesizer\nclass S(BaseSynthesizer):\n    async def f(self, p): return await self._llm.apredict(p)\n",
     "tools with a streamed chat": "from llama_index.core.llms.function_calling import FunctionCallingLLM\nasync def f(llm: FunctionCallingLLM, t): return await llm.astream_chat_with_tools(t)\n",
     "chains that run at the same time": "from langchain_core.runnables import RunnableParallel\nfrom langchain_openai import ChatOpenAI\ndef f(p, q):\n    chains = {}\n    chains['a'] = p | ChatOpenAI()\n    return RunnableParallel(**chains).invoke(q)\n",
+    "agent that nothing types": "async def f(agent, q): return await agent.ainvoke({'messages': q})\n",
 }
 
 ASKS_NOT: dict[str, str] = {
@@ -33,6 +34,7 @@ ASKS_NOT: dict[str, str] = {
     "checks of texts": "import requests\ndef f(b, t): return requests.post(f'{b}/v1/moderations', json={'model': 'x', 'input': t})\n",
     "passages that are put in order": "import requests\ndef f(url, q, p): return requests.post(url, json={'model': 'x', 'query': q, 'passages': p})\n",
     "client of the program's own server": f"import httpx\nfrom fastapi import FastAPI\napp = FastAPI()\n@app.post('/chat/stream')\ndef serve(body): ...\ndef f(b, m): return httpx.post(f'{{b}}/chat/stream', json={BODY})\n",
+    "own agent that asks nothing": "class Agent:\n    async def ainvoke(self, q): return q\nasync def f(q):\n    agent = Agent()\n    return await agent.ainvoke(q)\n",
     "search at the same time": "from langchain_core.runnables import RunnableParallel\nfrom langchain_chroma import Chroma\ndef f(store: Chroma, q): return RunnableParallel({'context': store.as_retriever()}).invoke(q)\n",
 }
 

@@ -42,7 +42,7 @@ def test_an_unknown_library_of_models_is_named_with_its_first_place(tmp_path: Pa
     [
         {"app.py": "import openai\ndef f(q): return openai.OpenAI().chat.completions.create(messages=[q])\n"},
         {"app.py": "import abc\nclass Agent(abc.ABC):\n    def f(self): return self.llm.run()\n"},
-        {"app.py": "from fake_browser import UserAgent\ndef f(): return UserAgent().random\n"},
+        {"app.py": "from fake_useragent import UserAgent\ndef f(): return UserAgent().random\n"},
         {"app.py": "from prompt_toolkit import prompt\ndef f(): return prompt('name')\n"},
         {"app.py": "from myagent.run import go\ndef f(): return go()\n", "lib/myagent/run.py": "def go(): ...\n"},
         {"tests/test_app.py": "import superagent\ndef test_f(): assert superagent.run('q')\n"},

@@ -74,9 +74,11 @@ _MODEL_NAMES = re.compile(
     r"|qa_chain|rag_chain|completion_?model)$",
     re.IGNORECASE,
 )
-#: Methods that only LangChain models have, so that the receiver name `model` is enough.
-_RUNNABLE = frozenset({"invoke", "ainvoke", "astream", "abatch"})
-_ANY_NAMED_MODEL = re.compile(r"(^|_|\.)model(_with_(tools|structured_output|fallbacks|retry))?$", re.IGNORECASE)
+#: Methods that only LangChain models and agents have, so that the receiver name `model` or `agent` is enough.
+_RUNNABLE = frozenset({"invoke", "ainvoke", "astream", "astream_events", "abatch"})
+_ANY_NAMED_MODEL = re.compile(
+    r"(^|_|\.)(sub)?(model|agent|agent_executor)(_with_(tools|structured_output|fallbacks|retry))?$", re.IGNORECASE
+)
 _EMBED_ENDS = re.compile(r"embeddings\.create$|(^|\.)a?embed_(documents|query|texts|document|batch)$|embed_content$")
 #: Calls that serve chat and embedding models alike.
 _ANY_MODEL = ("invoke_model", "predict", "invoke_endpoint", ".run")

@@ -12,7 +12,7 @@ from gapwatch.design.source.program import Program
 
 #: Words of a library's name, and those of the names that are called in it.
 _NAME = re.compile(
-    r"(^|_)(llms?|[a-z]*llm|agents?|[a-z]*agents?|[a-z]*gpt|embeddings?|rag|genai|langchain|langgraph)(_|$)"
+    r"(^|_)(llms?|[a-z]*llm|(?!user|fake)[a-z]*agents?|[a-z]*gpt|embeddings?|rag|genai|langgraph)(_(?!parser)|$)"
 )
 _CALLED = re.compile(
     r"(LLM|Llm|ChatModel|LanguageModel|Embedd(ing|er)|(?<!User)Agent(Executor|Team|Graph|Card|s)?$|^Agent[A-Z]|Prompter"
