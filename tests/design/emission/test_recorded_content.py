@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +17,7 @@ from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
 from gapwatch.design.emission.interpreter.model_replies import client_reply, reply_text
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
 from gapwatch.design.emission.patch import make_patch
+from gapwatch.design.emission.recorded_replies import written
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.emission.watched_programs import (
@@ -451,3 +453,60 @@ def test_a_patched_run_that_ends_before_its_loop_did_not_either(tmp_path: Path) 
     assert _ends(found) == [None, "error", "limit", "done"]
     assert found.named("got")[0].attributes["gen_ai.usage.input_tokens"] == 7
     assert found.named("cards")[0].attributes["output.value"] == "onetwo"
+
+
+class Chunk:
+    """A document of a library that says no more of itself than its class."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.vector, self.api_key = text, [0.5] * 40, "sk-1"
+
+
+class Hit:
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk, self.score = chunk, 0.7
+
+
+class Response:
+    def __init__(self, found: list[Any]) -> None:
+        self._data_store = {"matches": found}
+
+
+class Client:
+    def __init__(self) -> None:
+        self.chunks, self.timeout = [[Client] * 3] * 3, 9
+
+
+def test_a_patch_writes_the_texts_of_what_a_search_found() -> None:
+    said = written([Hit(Chunk("Pumps need oil.")), {"hit": Response([Chunk("Valves rust.")])}])
+
+    assert json.loads(said)[0] == {"chunk": {"text": "Pumps need oil."}, "score": 0.7}
+    assert "Valves rust." in said
+    assert "0.5" not in said, "nobody reads a vector"
+    assert "sk-1" not in said
+    assert written({"query": "Why?", "items": [{"vector": [0.5] * 400}]}) == (
+        '{"query": "Why?", "items": [{"vector": "<400 numbers>"}]}'
+    )
+    assert "Client object" in written({"client": Client(), "query": "Why?"}), "an object without a text is no passage"
+
+
+def test_a_patch_writes_no_more_than_its_most_of_many_objects() -> None:
+    circle = Hit(Chunk("Pumps need oil. " * 3_000))
+    circle.chunk.text, circle.score = "x " * 9_000, circle  # type: ignore[assignment]
+
+    assert len(written([circle] * 90)) <= MOST_CHARACTERS
+
+
+def test_rows_of_a_database_are_written_by_their_columns() -> None:
+    store = sqlite3.connect(":memory:")
+    store.row_factory = sqlite3.Row
+    row = store.execute("SELECT 7 AS id, 'Pumps need oil.' AS body").fetchone()
+
+    for write in (text_of_value, written):
+        assert json.loads(write([row])) == [{"id": 7, "body": "Pumps need oil."}]
+
+
+def test_what_a_response_holds_apart_is_written() -> None:
+    assert json.loads(text_of_value(Response([{"text": "Pumps need oil."}]))) == {
+        "matches": [{"text": "Pumps need oil."}]
+    }

@@ -21,6 +21,12 @@ TEXTS = ("page_content", "text", "content")
 _BESIDE = frozenset(
     ["id", "id_", "role", "type", "name", "title", "url", "source", "score", "metadata", "payload", "tool_calls"]
 )
+#: Where a row of a database, or a response, holds its values.
+_DATA = ("_data", "_data_store", "__root__")
+_HOLDERS = (dict, list, tuple)
+#: Classes of rows, whose values only their library reads, and the libraries.
+_ROWS = frozenset({"Row", "RowMapping", "Record"})
+_DATABASES = frozenset({"sqlalchemy", "sqlite3", "asyncpg", "psycopg2"})
 #: Least numbers of a list that is a vector; no reader looks at one.
 _VECTOR = 33
 #: Characters from which a text, and members from which a list, is long: others are written before it.
@@ -130,6 +136,8 @@ class _Writer:
             return self._mapping(dict(zip(names, tuple.__iter__(value), strict=False)), levels)
         if kind in (list, tuple, set, frozenset):
             return self._members(list(value), levels)
+        if (row := _row(value)) is not None:
+            return self.plain(row, levels - 1)
         fields = stored_fields(value)
         if "content" in fields and ("type" in fields or "role" in fields):  # a message
             said = {"role": fields.get("role", fields.get("type")), "content": fields["content"]}
@@ -140,6 +148,11 @@ class _Writer:
             beside = {n: v for n, v in fields.items() if n in _BESIDE and not _is_absent(v)}
             return self._mapping(texts | beside, levels)
         public = {k: v for k, v in fields.items() if not k.startswith("_")}
+        if (
+            not public
+            and (own := next((fields[n] for n in _DATA if type(fields.get(n)) in _HOLDERS), None)) is not None
+        ):
+            return self.plain(own, levels - 1)
         if public and len(fields) <= _MOST_MEMBERS and not any(callable(v) for v in fields.values()):
             return self._mapping(public, levels)
         return f"<{kind.__name__}>"
@@ -168,6 +181,16 @@ class _Writer:
                 break
             written.append(self.plain(value, levels - 1))
         return written + last
+
+
+def _row(value: Any) -> dict[str, Any] | list[Any] | None:
+    """Return the values of a row that a database's library gives, by their columns where it says them; else None."""
+    if (type(value).__module__ or "").partition(".")[0] not in _DATABASES or type(value).__name__ not in _ROWS:
+        return None
+    try:
+        return {str(name): value[name] for name in value.keys()} if hasattr(value, "keys") else list(value)  # noqa: SIM118
+    except Exception:
+        return None
 
 
 def _names(kind: type) -> tuple[str, ...]:
