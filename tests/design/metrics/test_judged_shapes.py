@@ -16,7 +16,11 @@ from tests.design.source_tree import write_tree
 
 
 def _judges(made: Design) -> list[MetricDesign]:
-    return [m for m in (*made.metrics, *(s.metric for s in made.selection.shelf)) if m.source == "judge"]
+    return [
+        m
+        for m in (*made.metrics, *(s.metric for s in made.selection.shelf))
+        if m.source == "judge" and not m.reads_search
+    ]
 
 
 ALL = SHAPES | LIBRARY_SHAPES

@@ -46,7 +46,7 @@ def _design(root: Path, code: str, head: str = _HEAD) -> Design:
 
 def _judges(made: Design) -> list[MetricDesign]:
     every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
-    return [m for m in every if m.source == "judge"]
+    return [m for m in every if m.source == "judge" and not m.reads_search]
 
 
 OUTPUTS: dict[str, tuple[str, bool]] = {

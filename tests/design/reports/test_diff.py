@@ -65,10 +65,14 @@ def test_equal_code_makes_no_metric_stale(tmp_path: Path) -> None:
     assert diff_text(found) == f"No code of the {len(found.unchanged)} metrics changed.\n"
 
 
+#: Metrics of the search of the application.
+_OF_SEARCH = {"passage_index_passages_found", "passage_index_passages_bear_on_query"}
+
+
 def test_a_changed_function_makes_its_metrics_stale_and_no_others(tmp_path: Path) -> None:
     found = _compared(tmp_path, _app(), _app(retrieval=("limit: int = 3", "limit: int = 4")))
 
-    assert {s.metric for s in found.stale} == {"passage_index_passages_found"}
+    assert {s.metric for s in found.stale} == _OF_SEARCH
     assert {s.verdict for s in found.stale} == {"changed"}
     assert not found.moved
 
@@ -77,7 +81,7 @@ def test_lines_that_only_moved_are_not_stale(tmp_path: Path) -> None:
     found = _compared(tmp_path, _app(), _app(retrieval=("import re\n", "# a comment\nimport re\n")))
 
     assert not found.stale
-    assert {m.metric for m in found.moved} == {"passage_index_passages_found"}
+    assert {m.metric for m in found.moved} == _OF_SEARCH
     assert "rag_app/retrieval.py:33 is now rag_app/retrieval.py:34" in found.moved[0].reasons
 
 

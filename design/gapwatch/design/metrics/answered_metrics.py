@@ -99,6 +99,8 @@ def set_answered(
 
 def _client_kind(metric: MetricDesign) -> str | None:
     """Return the kind of the client's spans that a metric can read, None where it is about the function."""
+    if metric.reads_search:
+        return "retrieval"
     if metric.source == "judge" or metric.pattern in ("calls_llm", "llm_chat"):
         return "llm"
     return {"passages_found": "retrieval", "retrieval_latency": "retrieval", "embedding_errors": "embedding"}.get(

@@ -17,6 +17,7 @@ from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, r
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges, set_doubts
 from gapwatch.design.metrics.left_out_code import LeftOutCode, left_out_code
 from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.passage_judges import passage_judge
 from gapwatch.design.metrics.refine import Refiner
 from gapwatch.design.metrics.rules.code_view import CodeView
 from gapwatch.design.metrics.rules.served_code import served_functions
@@ -149,6 +150,11 @@ def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) ->
     # A run is known by the spans of a component that ask a model, and not by look-ups beside them.
     asking = {c for c in ids if _mostly(p.symbol in code.material.distances for p in view.points_of(c))}
     metrics += run_seconds([m for m in metrics if m.component in asking], code.material.graph)
+    has_sql = any(m.source == "judge" and m.family.endswith("sql_answers_the_question") for m in metrics)
+    # What is found to write SQL from is judged by the SQL.
+    of_search = None if has_sql else passage_judge(view.architecture, view.points, code)
+    if of_search is not None:
+        metrics.append(of_search)
     if refiner is not None:
         known = {m.name for m in metrics}
         metrics += [m for m in refiner.propose_metrics(view.architecture, metrics) if m.name not in known]

@@ -246,7 +246,7 @@ def _pipeline_fit(metric: MetricDesign, case: Case) -> str | None:
         for one, other in ((edge.src, edge.dst), (edge.dst, edge.src)):
             if one == component.id:
                 near |= set(case.architecture.component(other).capabilities) & {"retrieval", "llm_chat"}
-    if needs and not needs & near and not metric.is_of_trace:
+    if needs and not needs & near and not metric.is_of_trace and not metric.reads_search:
         return f"{component.id} cannot affect {metric.concern}: it lacks each of {', '.join(sorted(needs))}"
     return None
 
@@ -307,7 +307,7 @@ def _rubric(metric: MetricDesign, case: Case) -> str | None:
 
 
 def _five(metric: MetricDesign, case: Case) -> str | None:
-    designed = [m for m in case.of(metric.component) if m.is_designed]
+    designed = [m for m in case.of(metric.component) if m.is_designed and not m.reads_search]
     if metric.is_designed and metric in designed[MAX_DESIGNED:]:
         return f"{metric.component} has {len(designed)} designed metrics, more than {MAX_DESIGNED}"
     return None
@@ -346,7 +346,8 @@ def _matches_code(metric: MetricDesign, case: Case) -> str | None:
     if metric.source == "catalog":
         return None
     component = case.component(metric)
-    if metric.source == "judge" and not metric.is_of_trace and not any(t.by == "llm" for t in component.tiers):
+    is_of_model = metric.source == "judge" and not metric.is_of_trace and not metric.reads_search
+    if is_of_model and not any(t.by == "llm" for t in component.tiers):
         return f"{component.id} calls no model"
     if not metric.evidence:
         return "no line of code supports it"

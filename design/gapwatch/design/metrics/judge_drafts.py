@@ -17,14 +17,13 @@ from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.judge_criteria import FIRST, Criterion, JudgedTier, criteria_of
 from gapwatch.design.metrics.metric_design import MetricDesign, RubricDraft
 from gapwatch.design.metrics.prompt_demands import (
+    is_one_of_many,
+    is_sure_task,
     sets_task,
     worth_of,
 )
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
-from gapwatch.design.patterns.code_walk import names_in, own_expressions
 from gapwatch.design.patterns.model_calls import CALLS
-from gapwatch.design.source.ir import line_of
-from gapwatch.design.source.program import statements
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Form of the steps of an agent, which sets no task.
@@ -77,7 +76,7 @@ def design_judges(
                 continue
             by_symbol[tier.symbol].held_at = held_at
         # A judge that does not know what the model was told can only guess.
-        if sets_task(mine) and not _is_one_of_many(tier.symbol, mine, code):
+        if sets_task(mine) and not is_one_of_many(tier.symbol, mine, code):
             out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
     # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
@@ -118,38 +117,10 @@ def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Pro
 #: Names of texts about errors, and paths of tests and examples, whose texts no user's request sends.
 _OF_ERRORS = re.compile(r"(?i)(^|_)(err|errors?|exceptions?|failed|failure)(_|$|msg|text)")
 _OF_TESTS = re.compile(r"(^|/)(tests?|testing|examples?)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
-#: Parameters in which a function is handed what it sends.
-_IS_HANDED = frozenset({"messages", "msgs", "chat_messages", "prompt", "prompts", "system", "system_prompt"})
-#: Most long texts of one call of which a person can still say which one the model was told.
-_MOST_TEXTS = 3
 
 
 def _is_no_prompt(prompt: Prompt) -> bool:
     return bool(_OF_ERRORS.search(prompt.name) or _OF_TESTS.search(prompt.place.path))
-
-
-def _is_one_of_many(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> bool:
-    """Return whether nobody can say which prompt a reply answers: one of many, or one beside those of callers."""
-    places = {p.place for p in prompts if len(p.text) >= MIN_TASK and not p.place.path.endswith(".py")}
-    if len(places) > _MOST_TEXTS:
-        return True
-    subject = code.subject(symbol)
-    if subject is None or not any(p.name in _IS_HANDED for p in subject.ir.params):
-        return False
-    first, path = prompts[0], subject.program.path(subject.info)
-    reading = [
-        s
-        for s in subject.statements
-        if (first.name and any(first.name in names_in(e) for e in own_expressions(s)))
-        or (first.place.path == path and first.place.line <= line_of(s) <= max(first.place.end, first.place.line))
-    ]
-    for s in subject.statements:
-        inside = list(statements((s,))) if s[0] == "if" else []
-        if any(line_of(x) in first.sent_at for x in inside):
-            continue
-        if reading and all(any(x is r for x in inside) for r in reading):
-            return True
-    return False
 
 
 def _for_tier(
@@ -187,7 +158,12 @@ def _cut(text: str, most: int) -> str:
 
 
 def rubric_of(
-    criterion: str, inputs: list[str], prompts: list[Prompt], further: list[str] | None = None
+    criterion: str,
+    inputs: list[str],
+    prompts: list[Prompt],
+    further: list[str] | None = None,
+    scale: dict[str, int] | None = None,
+    steps: list[str] | None = None,
 ) -> tuple[RubricDraft, dict[str, Any]]:
     """Return the rubric of a judge, and the claim with it.
 
@@ -196,22 +172,25 @@ def rubric_of(
         inputs: Fields that the judge reads.
         prompts: What the model was told; the judge reads the first.
         further: Steps before the last one; None for none.
+        scale: Score from 5 to 1 by its description; None for that of answers.
+        steps: All steps; None for those of answers.
     """
+    scale = dict(scale or _SCALE)
     schema = {
         "type": "object",
         "required": ["justification", "score"],
         "properties": {"justification": {"type": "string"}, "score": {"type": "integer", "minimum": 1, "maximum": 5}},
     }
-    steps = [*_told(prompts), *_STEPS[:-1], *(further or ()), _STEPS[-1]]
+    steps = list(steps or [*_told(prompts), *_STEPS[:-1], *(further or ()), _STEPS[-1]])
     rubric = {
         "criterion": criterion,
-        "scale": dict(_SCALE),
+        "scale": scale,
         "steps": list(steps),
         "inputs": inputs,
         "pass_at": 3,
         "output_schema": schema,
     }
-    return RubricDraft(criterion, steps, inputs, dict(_SCALE), 3, schema), {"form": "judge", "rubric": rubric}
+    return RubricDraft(criterion, steps, inputs, dict(scale), 3, schema), {"form": "judge", "rubric": rubric}
 
 
 def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
@@ -223,6 +202,7 @@ def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
         f"{tier.place} {tier.symbol}"
     ]
     name = judged.span.name if judged.span is not None else tier.symbol.rpartition(".")[2]
+    is_sure = criterion.family != "follows_its_prompt" or is_sure_task(tier.symbol, prompts, judged.code)
     return MetricDesign(
         name=metric_name(f"{judged.prefix}_{criterion.family}"),
         component=judged.component.id,
@@ -260,6 +240,7 @@ def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
         else [],
         questions=["q-pipeline-judge-model"],
         is_exported=False,
+        doubt="" if is_sure else "its text may be data, a hint or an example beside what the model is told",
         demand=worth_of(tier.symbol, [p.text for p in prompts])
         + (criterion.family in FIRST)
         - (_OF_UNNAMED if criterion.is_unnamed else 0.0),
@@ -277,7 +258,7 @@ _LEAST_DEMAND, _OF_UNNAMED = 0.5, 1.0
 
 def set_doubts(metrics: list[MetricDesign], code: ClaimedCode) -> None:
     """Set why judges come in by name alone: nothing is recorded, little is asked for, or another judges the answer."""
-    judges = [m for m in metrics if m.source == "judge"]
+    judges = [m for m in metrics if m.source == "judge" and not m.reads_search]
     for metric in judges:
         if not metric.is_of_trace and OF_EXCHANGE[1] not in metric.fields:
             metric.doubt = "what the model is sent and says there is not recorded"

@@ -25,6 +25,8 @@ CASCADE_FAMILIES = frozenset(
         "breaker_open_rate",
     ]
 )
+#: Family of the judge that reads what a search was asked and what it found.
+OF_PASSAGES = "passages_bear_on_query"
 #: A family of several routes or steps has the name of the function before it, and the number of the step after it.
 _CASCADE = re.compile(rf"(^|_)({'|'.join(sorted(CASCADE_FAMILIES))})(_\d+)?$")
 
@@ -211,6 +213,11 @@ class MetricDesign:
     def is_cascade(self) -> bool:
         """True if only a practitioner can say which direction is better."""
         return _CASCADE.search(self.family) is not None
+
+    @property
+    def reads_search(self) -> bool:
+        """True for the judge that reads a search, and no reply of a model."""
+        return self.family == OF_PASSAGES
 
     @property
     def is_designed(self) -> bool:

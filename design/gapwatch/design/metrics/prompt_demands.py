@@ -1,12 +1,18 @@
-"""Reads what a prompt asks of a model: whether it sets a task, how much it demands, and whether it wants statements."""
+"""Reads what a prompt asks of a model: whether it sets a task, how much it demands, whether it wants statements."""
 
 from __future__ import annotations
 
 import math
 import re
 
+from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.architecture.component_names import snake
+from gapwatch.design.architecture.prompt_texts import MIN_TASK
 from gapwatch.design.architecture.prompts import Prompt
+from gapwatch.design.patterns.code_walk import names_in, own_expressions
+from gapwatch.design.patterns.hit import Subject
+from gapwatch.design.source.ir import Stmt, line_of
+from gapwatch.design.source.program import statements
 
 #: Words of a text that tells a model what to do, and fewest characters of such texts; Chinese needs half.
 _TELLS = re.compile(
@@ -198,3 +204,89 @@ def worth_of(symbol: str, texts: list[str]) -> float:
     is_read = is_answering(symbol) or any(_FINAL.search(text) for text in texts)
     is_steering = bool(_STEERING.search(_named(symbol)))
     return max(map(demand_of, texts), default=0.0) + _OF_ANSWERS * (is_read or is_steering)
+
+
+#: Parameters in which a function is handed what it sends.
+_IS_HANDED = frozenset({"messages", "msgs", "chat_messages", "prompt", "prompts", "system", "system_prompt"})
+#: Most long texts of one call of which a person can still say which one the model was told.
+_MOST_TEXTS = 3
+
+
+#: Names of texts that fill a prompt: data, hints, examples, forms; and names that say that a text is one.
+_IS_MATERIAL = re.compile(
+    r"(^|_)(hints?|notes?|examples?|few_?shots?|shots|samples?|data|contexts?|schemas?|memor(y|ies)|docs?|documents?"
+    r"|desc(ription)?s?|results?|format|footer|reminders?|warnings?|accounts?|tools?)$"
+)
+#: Beginnings of texts that say something beside the task.
+_BEGINS_BESIDE = re.compile(r"^\W*(\(|\.\.\.|\[\.|(notes?|hints?|tips?|examples?|reminder|warning|e\.g)\b)", re.I)
+
+
+def is_one_of_many(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> bool:
+    """Return whether nobody can say which prompt a reply answers: one of many, or one beside those of callers."""
+    places = {p.place for p in prompts if len(p.text) >= MIN_TASK and not p.place.path.endswith(".py")}
+    if len(places) > _MOST_TEXTS:
+        return True
+    subject = code.subject(symbol)
+    if subject is None or not any(p.name in _IS_HANDED for p in subject.ir.params):
+        return False
+    first, path = prompts[0], subject.program.path(subject.info)
+    reading = [
+        s
+        for s in subject.statements
+        if (first.name and any(first.name in names_in(e) for e in own_expressions(s)))
+        or (first.place.path == path and first.place.line <= line_of(s) <= max(first.place.end, first.place.line))
+    ]
+    for s in subject.statements:
+        inside = list(statements((s,))) if s[0] == "if" else []
+        if any(line_of(x) in first.sent_at for x in inside):
+            continue
+        if reading and all(any(x is r for x in inside) for r in reading):
+            return True
+    return False
+
+
+def is_sure_task(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> bool:
+    """Return whether the first of some prompts surely holds what a model is told to do, in each call.
+
+    A text that is a hint, data or an example has the name of one or begins as one does, tells nothing to do by itself,
+    or is added in some calls alone.
+
+    Args:
+        symbol: The function that asks.
+        prompts: Its prompts, the one with the task first.
+        code: The functions.
+    """
+    first = prompts[0] if prompts else None
+    if first is None or _IS_MATERIAL.search(snake(first.name)) or not sets_task([first]):
+        return False
+    if _BEGINS_BESIDE.search(first.text):
+        return False
+    maker = code.function_at(first.place)
+    for subject in filter(None, map(code.subject, {symbol, maker or symbol})):
+        if _is_added_seldom(subject, first, prompts):
+            return False
+    return True
+
+
+def _is_added_seldom(subject: Subject, first: Prompt, prompts: list[Prompt]) -> bool:
+    """Return whether a function reads a text below a condition alone, and no other prompt in the other case."""
+    reading = _reading(subject, first)
+    for s in subject.statements:
+        if s[0] != "if" or not reading:
+            continue
+        inside = list(statements((s,)))[1:]
+        if any(line_of(x) in first.sent_at for x in inside) or not all(any(x is r for x in inside) for r in reading):
+            continue
+        others = [p for p in prompts[1:] if any(any(x is r for x in inside) for r in _reading(subject, p))]
+        if not others:
+            return True
+    return False
+
+
+def _reading(subject: Subject, prompt: Prompt) -> list[Stmt]:
+    """Return the statements of a function that hold the text of a prompt, or that read it by its name."""
+    path = subject.program.path(subject.info)
+    last = max(prompt.place.end, prompt.place.line)
+    own = [s for s in subject.statements if prompt.place.path == path and prompt.place.line <= line_of(s) <= last]
+    named = (s for s in subject.statements if any(prompt.name in names_in(e) for e in own_expressions(s)))
+    return own or ([*named] if prompt.name else [])

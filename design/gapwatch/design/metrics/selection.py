@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
+from gapwatch.design.metrics.judge_order import comes_later, judges_sql
 from gapwatch.design.metrics.metric_design import FAILED_RUNS, MetricDesign, without_number
 from gapwatch.design.metrics.shared_metrics import SHARED, Untold, first_of_requests, shared_metrics
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -253,7 +254,7 @@ def _chosen(
             m
             for m in left
             if not (m.source == "judge" and (judges >= MAX_JUDGES or _judged(m) in read))
-            and not (_is_of_sql(m) and any(map(_is_of_sql, taken)))
+            and not (judges_sql(m) and any(map(judges_sql, taken)))
             and not _is_read_already(m, prompts)
             and not (m.family in ONCE and families[_kind(m)])
             and _FOLLOWS.get(m.family) not in {other.family for other in taken}
@@ -266,6 +267,7 @@ def _chosen(
                 and any((m.component, o) in edges or (o, m.component) in edges for o in of_kind[_kind(m)])
             )
         ]
+        fitting = [m for m in fitting if not comes_later(m, fitting, taken)]
         left_worth = {
             m.name: worth[m.name]
             - _of_same(m) * families[_kind(m)]
@@ -330,13 +332,8 @@ def _of_same(metric: MetricDesign) -> float:
 
 def _is_read_already(metric: MetricDesign, prompts: set[tuple[str, CodePlace | str]]) -> bool:
     """Return whether another judge reads the answers to the prompt of one, which is of their quality alone."""
-    is_of_quality = metric.source == "judge" and metric.concern == "quality" and not _is_of_sql(metric)
+    is_of_quality = metric.source == "judge" and metric.concern == "quality" and not judges_sql(metric)
     return is_of_quality and (metric.symbols[0], _judged(metric)[1]) in prompts
-
-
-def _is_of_sql(metric: MetricDesign) -> bool:
-    """Return whether a judge reads the SQL of a model; one reads that of the first step, whoever mends it."""
-    return metric.source == "judge" and metric.family.endswith("sql_answers_the_question")
 
 
 def _owner(metric: MetricDesign) -> str:

@@ -24,7 +24,7 @@ from gapwatch.design.metrics.prompt_demands import (
     worth_of,
     writes_sql,
 )
-from gapwatch.design.metrics.search_chains import FoundLine, library_searches, search_chain
+from gapwatch.design.metrics.searches.search_chains import FoundLine, library_searches, search_chain
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.code_walk import callee_text
 from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse

@@ -248,7 +248,7 @@ def _same_result(one: str, other: str, metric: MetricDesign, view: CodeView) -> 
 
 def _judge_prompt(metric: MetricDesign, view: CodeView) -> str | None:
     """Say why a metric is no judge of a model's words, or None."""
-    if metric.source != "judge":
+    if metric.source != "judge" or metric.reads_search:
         return None
     is_of_exchange = OF_EXCHANGE[1] in metric.fields
     if not metric.prompts and not ((metric.is_of_trace or is_of_exchange) and metric.evidence_from):

@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.metrics.found_passages import FoundPassages
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.metrics.rules.served_code import is_of_server
+from gapwatch.design.metrics.searches.found_passages import FoundPassages
 from gapwatch.design.metrics.spans import IntegrationPoint
 from gapwatch.design.patterns.alternatives import LEAST, ClassChoice, find_choices
 from gapwatch.design.patterns.code_walk import arguments_of, calls_of, names_in, own_expressions, walk

@@ -73,7 +73,7 @@ class FoundPassages:
         if any(_ENGINES.search(name) for c in at for name in subject.sites.named_at(subject.symbol, c)):
             return None
         at = [c for c in at if subject.reach(c).capability == "retrieval"]
-        if _LOOKS_UP.search(subject.ir.name) and not any(map(_is_of_retriever, subject.calls)):
+        if looks_up(subject):
             return "it looks up what is there and asks no question"
         if subject.ir.is_generator:
             return "it gives what it finds piece by piece"
@@ -85,7 +85,7 @@ class FoundPassages:
         """Return why no answer lacks what a search does not find: it may rightly keep nothing, or no model reads it."""
         if (dropped := self._dropping(subject)) is not None:
             return f"it drops by {dropped} what is not near enough, which may be all"
-        return None if self._is_shown(subject) else "what it finds reaches no model"
+        return None if self.is_shown(subject) else "what it finds reaches no model"
 
     def _dropping(self, subject: Subject) -> str | None:
         """Return the name by which a search, or who calls it, says how near is near enough; None without one."""
@@ -167,7 +167,7 @@ class FoundPassages:
 
     # -- the way to a model --------------------------------------------------------------------------------------
 
-    def _is_shown(self, subject: Subject) -> bool:
+    def is_shown(self, subject: Subject) -> bool:
         """Return whether a model is sent what a function gives, by it or by those that it is handed on to."""
         seen, frontier = {subject.symbol}, [subject]
         is_shown, sites, models = False, self._code.material.sites, self._code.reaching(_MODELS)
@@ -188,7 +188,7 @@ class FoundPassages:
                     continue
                 seen.add(symbol)
                 is_shown = is_shown or self._sends(caller, lines)
-                if symbol in carried or _gives(caller, lines):
+                if symbol in carried or gives_found(caller, lines):
                     frontier.append(caller)
             if not frontier:
                 break
@@ -212,14 +212,23 @@ class FoundPassages:
             if subject.reach(c).capability in _MODELS or any(edge.dst in models for edge in subject.inside(c))
         ]
         given = [e for c in asking if call_line(c) not in lines for e in (*arguments_of(c), c[1])]
-        return _flows(subject, given, lines)
+        # `answer(question, find(question))` asks and searches in one line.
+        in_line = [e for c in asking if call_line(c) in lines for e in arguments_of(c)]
+        found = (i for e in in_line for i in walk(e) if is_call(i) and call_line(i) in lines and i not in asking)
+        return _flows(subject, given, lines) or any(map(subject.inside, found))
+
+
+def looks_up(subject: Subject) -> bool:
+    """Return whether a function gives what is stored, by a key or whole, and asks no question."""
+    return bool(_LOOKS_UP.search(subject.ir.name)) and not any(map(_is_of_retriever, subject.calls))
 
 
 def _is_of_retriever(call: Expr) -> bool:
     return bool(_RETRIEVER.search(callee_text(call)))
 
 
-def _gives(subject: Subject, lines: set[int]) -> bool:
+def gives_found(subject: Subject, lines: set[int]) -> bool:
+    """Return whether a function gives on what calls at some lines of it give."""
     yielded = [
         i for s in subject.statements for e in own_expressions(s) for i in walk(e) if i[0] == "y" and operand_of(i)
     ]
