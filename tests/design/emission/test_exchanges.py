@@ -12,7 +12,7 @@ from gapwatch.design.emission.client_calls import client_calls
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, MOST_OF_PROMPT, text_of_value
 from gapwatch.design.emission.patch import make_patch
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
-from gapwatch.design.emission.recorded_replies import MOST, written
+from gapwatch.design.emission.recorded_values import MOST, written
 from gapwatch.scorers.judges.fence import SHOWN_CHARACTERS
 from tests.design.emission.watched_programs import (
     Collector,

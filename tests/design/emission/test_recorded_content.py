@@ -17,7 +17,7 @@ from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
 from gapwatch.design.emission.interpreter.model_replies import client_reply, reply_text
 from gapwatch.design.emission.interpreter.plain_values import MOST_CHARACTERS, text_of_value
 from gapwatch.design.emission.patch import make_patch
-from gapwatch.design.emission.recorded_replies import written
+from gapwatch.design.emission.recorded_values import written
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import run_design
 from tests.design.emission.watched_programs import (

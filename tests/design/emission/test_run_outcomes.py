@@ -11,7 +11,8 @@ import pytest
 
 from gapwatch.design.emission.interpreter.model_replies import member
 from gapwatch.design.emission.patch import make_patch
-from gapwatch.design.emission.recorded_replies import held, request_outcome
+from gapwatch.design.emission.recorded_replies import request_outcome
+from gapwatch.design.emission.recorded_values import held
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
 from tests.design.emission.watched_programs import (

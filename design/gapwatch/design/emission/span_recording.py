@@ -10,12 +10,10 @@ from typing import Any
 from opentelemetry import context, trace
 
 from gapwatch.design.emission.recorded_replies import (
-    MOST,
     SAID,
     TOKENS,
     as_chunk,
     count_found,
-    held,
     is_failed,
     parts_in,
     reply_notes,
@@ -25,8 +23,8 @@ from gapwatch.design.emission.recorded_replies import (
     take,
     texts_in,
     whole_reply,
-    written,
 )
+from gapwatch.design.emission.recorded_values import MOST, held, written
 
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
