@@ -325,10 +325,23 @@ class _Request:
             for call in (w for w in written_in(e) if is_call(w)):
                 places = (self._subject, around) if around is not None else (self._subject,)
                 for maker in (m for s in places for edge in s.inside(call) if (m := s.other(edge.dst)) is not None):
-                    given = [
-                        v for r in maker.returned for v in (r, *(maker.assigned(name_of(r)) if is_name(r) else ()))
-                    ]
-                    out |= _keys_made(maker, given)
+                    bound = [v for r in maker.returned if is_name(r) for v in maker.assigned(name_of(r))]
+                    out |= _keys_made(maker, [*maker.returned, *bound])
+        given = {p.name for p in self._subject.ir.params} - {"self", "cls"}
+        url = address_of(self._call)
+        is_own = url is not None and given.isdisjoint(n for e in self._behind(url) for n in names_in(e))
+        is_passed = not given.isdisjoint(name_of(e) for e in behind if is_name(e))
+        # Where callers give the address, too, each of them may send to another service.
+        return out | (self._keys_of_callers() if is_own and is_passed else set())
+
+    def _keys_of_callers(self) -> set[str]:
+        """Return the members of the dictionaries that callers of the function hand it."""
+        out: set[str] = set()
+        for caller in self._subject.callers:
+            for call in (c for c in caller.calls if caller.calls_it(c, self._subject)):
+                given = arguments_of(call)
+                bound = [v for a in given if is_name(a) for v in caller.assigned(name_of(a))]
+                out |= _keys_made(caller, [*given, *bound])
         return out
 
     def _words_around(self) -> list[str]:
