@@ -9,7 +9,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from gapwatch.design.emission.recorded_values import held, written
+from gapwatch.design.emission.recorded_values import MOST, held, written
 
 TOKENS = {
     "gen_ai.usage.input_tokens": (
