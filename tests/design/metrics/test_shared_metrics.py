@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gapwatch.design.metrics.shared_metrics import shared_metrics
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
@@ -13,6 +14,7 @@ from gapwatch.scorers.loading.load import parse_portfolio
 from tests.design.source_tree import write_tree
 
 _STEP = """
+import logging
 import openai, httpx
 client = openai.OpenAI()
 
@@ -24,7 +26,12 @@ class Step{n}:
         ).choices[0].message.content
 
     def look_up(self, question):
-        return {look}
+        found = []
+        try:
+            found = {look}
+        except Exception:
+            logging.exception("nothing was looked up")
+        return self.ask_{n}(found)
 """
 _LOOK = 'httpx.get("https://index.example/{n}").raise_for_status().json()'
 _ASKS = """
@@ -50,9 +57,9 @@ def test_ways_to_do_one_step_share_a_metric_of_the_step(tmp_path: Path) -> None:
 
     shared = [m for m in made.metrics if m.group == "look_up"]
     members = next(c.members for c in portfolio.components if c.id == "look_up")
-    assert "service_errors" in {m.family for m in shared}
+    assert "swallowed_errors" in {m.family for m in shared}
     assert len(members) == 3 and all(len(m.places) == 3 for m in shared)
-    assert sum(s.metric.family == "service_errors" for s in made.selection.shelf) == 3
+    assert sum(s.metric.family == "swallowed_errors" for s in made.selection.shelf) == 3
     reviews = {r.metric: r for r in made.critique.reviews}
     assert {m.name for m in shared} <= set(reviews)
     assert {reviews[m.name].component for m in shared} == {"look_up"}
@@ -67,13 +74,24 @@ def test_functions_of_one_name_in_other_folders_share_nothing(tmp_path: Path) ->
 
 _READER = """
 import httpx
+import logging
 
 class {vendor}PageReader:
     def pages(self, question):
-        return httpx.get("https://{vendor}.example/pages", params=question).raise_for_status().json()
+        pages = []
+        try:
+            pages = httpx.get("https://{vendor}.example/pages", params=question).raise_for_status().json()
+        except Exception:
+            logging.exception("no pages")
+        return pages
 
-    def titles(self, question):
-        return httpx.get("https://{vendor}.example/titles", params=question).raise_for_status().json()
+    def links(self, question):
+        links = []
+        try:
+            links = httpx.get("https://{vendor}.example/links", params=question).raise_for_status().json()
+        except Exception:
+            logging.exception("no links")
+        return links
 """
 _READS = """
 from app import asks
@@ -81,7 +99,7 @@ from app.readers import {vendor}
 
 def answer_{vendor}(question):
     reader = {vendor}.{vendor}PageReader()
-    return asks.answer(f"{{reader.pages(question)}} {{reader.titles(question)}}")
+    return asks.answer(f"{{reader.pages(question)}} {{reader.links(question)}}")
 """
 
 
@@ -92,7 +110,7 @@ def test_three_classes_of_a_kind_share_a_metric_and_two_do_not(tmp_path: Path) -
         made = _made(tmp_path / str(number), app__asks=_ASKS, **files, **reads)
 
         shared = [m.name for m in made.metrics if m.group == "page_reader"]
-        assert shared == (["page_reader_service_errors"] if len(vendors) > 2 else [])
+        assert shared == (["page_reader_swallowed_errors"] if len(vendors) > 2 else [])
 
 
 def test_steps_of_one_name_in_two_folders_are_two_groups(tmp_path: Path) -> None:
@@ -226,7 +244,7 @@ def test_a_step_that_calls_each_of_its_ways_keeps_them_together(tmp_path: Path) 
     first = "from app import step_1, step_2, step_3\n" + _STEP.format(n=9, look=f"{calls} or {_LOOK.format(n=9)}")
     made = _made(tmp_path, app__every=first, **steps)
 
-    (shared,) = [m for m in made.metrics if m.group == "look_up" and m.family == "service_errors"]
+    (shared,) = [m for m in made.metrics if m.group == "look_up" and m.family == "swallowed_errors"]
     assert [s.rpartition(".")[0].rpartition(".")[2] for s in shared.symbols] == ["Step1", "Step2", "Step3"]
 
 
@@ -277,3 +295,26 @@ def test_the_seconds_of_a_run_are_those_of_its_trace_unless_a_user_stays_connect
     assert [(m.is_trace, m.component, m.claim.field.text) for m in found] == (
         [(True, None, "trace.duration")] if measures else []
     )
+
+
+_OUTSIDE = """
+import httpx
+from app.asking import answer
+
+def read_{name}(question):
+    return httpx.get("https://{name}.example", params={{"q": question}}).raise_for_status().text
+
+def {name}(question):
+    return answer(read_{name}(question))
+"""
+
+
+def test_errors_of_other_services_are_one_metric_by_component(tmp_path: Path) -> None:
+    names = ("news", "rates", "weather")
+    files = {f"app__{n}__{n}": _OUTSIDE.format(name=n) for n in names}
+    made = _made(tmp_path, is_bounded=False, app__asking=_ASKS, **files)
+
+    shared = [(m, joined) for m, joined in shared_metrics(made.metrics, made.architecture) if m.group == "outside"]
+    ((errors, joined),) = shared
+    assert (errors.name, joined) == ("outside_service_errors", {f"read_{n}_service_errors" for n in names})
+    assert errors.spans == [f"read_{n}" for n in names]

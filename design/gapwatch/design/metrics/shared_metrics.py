@@ -31,7 +31,12 @@ _OF_ALL = {
     "context_cuts": "prompts",
     "code_failures": "code_runs",
     "passages_found": "searches",
+    "service_errors": "outside",
+    "write_errors": "stores",
+    "retries_exhausted": "all",
 }
+#: Families of which a component may have several, told apart by words before them.
+_OF_PLACES = ("service_errors", "write_errors", "retries_exhausted")
 #: Families that are one with another: what a search finds is counted, or it says in words that it found nothing.
 _LIKE = {"results_found": "passages_found"}
 #: Lines of evidence of each component, where one does not say what counts: the run, and how it ends.
@@ -48,6 +53,9 @@ _PURPOSES = {
     "agent_steps": "number of rounds of agents, in each of which a model is asked, of a run",
     "agent_exits": "runs of agents end before their limit",
     "passages_found": "of the searches of a run at least one finds something",
+    "service_errors": "calls of other services succeed",
+    "write_errors": "what is to be stored is stored",
+    "retries_exhausted": "what is tried again succeeds in the end",
 }
 #: Families whose value a caller hands on as it is.
 _HANDED_ON = frozenset({"first_chunk_seconds", "stream_completed"})
@@ -101,8 +109,8 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
     joins: dict[tuple[str, str, str], list[MetricDesign]] = {}
     for metric in sorted(metrics, key=lambda m: (*order[m.component], m.name)):
         family = metric.family if metric.family in SHARED else ""
-        plain = without_number(metric.family)
-        if (plain := _LIKE.get(plain, plain)) in _OF_ALL:
+        plain = _family_of_all(metric)
+        if plain in _OF_ALL:
             # Of a run that has no end in most of its spans there is a metric beside.
             joins.setdefault((_OF_ALL[plain], plain, str(metric.claim.get("optional", ""))), []).append(metric)
         elif family:
@@ -139,6 +147,13 @@ def shared_metrics(metrics: list[MetricDesign], architecture: Architecture) -> l
         joined = every if family in _HANDED_ON else mine
         out.append((_joined(family, mine, members, group.id, purpose), {m.name for m in joined}))
     return out
+
+
+def _family_of_all(metric: MetricDesign) -> str:
+    """Return the family of a metric that is one of all components; empty for others."""
+    plain = without_number(metric.family)
+    plain = next((f for f in _OF_PLACES if plain.endswith(f)), _LIKE.get(plain, plain))
+    return plain if plain in _OF_ALL else ""
 
 
 _WORST = ("reject", "flag", "pass")

@@ -91,6 +91,12 @@ def raises_own_status(s: Stmt) -> bool:
     )
 
 
+def refuses_requests(body: tuple[Stmt, ...]) -> bool:
+    """Return whether a function raises a status itself: its exceptions say that a request is at fault, too."""
+    raised = (value_of(s) for s in statements(body) if s[0] == "raise")
+    return any(value is not None and last_name(value) in _STATUS for value in raised)
+
+
 def is_broad_handler(handler: Stmt) -> bool:
     """Return whether a handler takes errors of any kind."""
     names = {last_name(one) for one in kinds_of(handler)}

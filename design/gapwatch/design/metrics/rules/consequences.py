@@ -29,6 +29,7 @@ from gapwatch.design.patterns.code_walk import arguments_of, calls_of, names_in,
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.routes.apologies import apologies
+from gapwatch.design.routes.error_takers import refuses_requests
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -162,6 +163,8 @@ class Consequences:
             return self._why_no_answer(subject, place)
         if field == _SWALLOWED:
             return self._why_swallowed(subject, place)
+        if field == _STATUS and self._refuses(subject):
+            return "its exceptions refuse requests that are at fault, too"
         if field == _STATUS and metric.pattern == "has_try_except":
             return None if self.is_on_path(subject.symbol) else _OFF_PATH
         if field == "attributes.fallback_depth":
@@ -177,6 +180,11 @@ class Consequences:
         if field == "attributes.retrieved_count":
             return _GROWS if _of_memory(subject) else self._found.why_not(subject.symbol, place)
         return None
+
+    def _refuses(self, subject: Subject) -> bool:
+        """Return whether a function, or one that it calls, refuses requests by a status of its own."""
+        called = (self.code.subject(edge.dst) for call in subject.calls for edge in subject.inside(call))
+        return any(refuses_requests(one.ir.body) for one in (subject, *called) if one is not None)
 
     def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
         if _is_page(subject):
