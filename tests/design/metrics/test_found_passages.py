@@ -152,3 +152,39 @@ def talk(question: str):
     assert plans["search_pages"].start["retrieved_count"] == "of_result"
     assert plans["search_web"].start["retrieved_count"] == 1
     assert [m.value for m in plans["search_web"].function.marks if m.field == "retrieved_count"] == [0]
+
+
+_SERVICE = """
+import chromadb
+from fastapi import FastAPI
+
+app = FastAPI()
+chunks = chromadb.Client().get_or_create_collection("chunks")
+
+
+@app.post("/query")
+def query(question: str):
+    found = search(question)
+    return found
+
+
+def search(question: str) -> list:
+    return chunks.query(query_texts=[question], n_results=3)["documents"][0]
+"""
+_CHAT = """
+
+import openai
+
+
+@app.post("/chat")
+def chat(question: str):
+    return openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+"""
+
+
+def test_a_service_that_only_searches_shows_its_users_what_it_finds(tmp_path: Path) -> None:
+    alone = run_design(scan_repository(write_tree(tmp_path / "a", {"app.py": _SERVICE})))
+    beside = run_design(scan_repository(write_tree(tmp_path / "b", {"app.py": _SERVICE + _CHAT})))
+
+    assert [m.symbols for m in alone.metrics if m.family.endswith("passages_found")] == [["app.search"]]
+    assert not [m for m in beside.metrics if m.family.endswith("passages_found")], "a person reads what it finds"

@@ -85,7 +85,7 @@ class FoundPassages:
         """Return why no answer lacks what a search does not find: it may rightly keep nothing, or no model reads it."""
         if (dropped := self._dropping(subject)) is not None:
             return f"it drops by {dropped} what is not near enough, which may be all"
-        return None if self.is_shown(subject) else "what it finds reaches no model"
+        return None if self.is_shown(subject) else "what it finds reaches no model and answers no request"
 
     def _dropping(self, subject: Subject) -> str | None:
         """Return the name by which a search, or who calls it, says how near is near enough; None without one."""
@@ -168,7 +168,7 @@ class FoundPassages:
     # -- the way to a model --------------------------------------------------------------------------------------
 
     def is_shown(self, subject: Subject) -> bool:
-        """Return whether a model is sent what a function gives, by it or by those that it is handed on to."""
+        """Return whether a model or a request gets what a function gives, by it or by those that it is handed on to."""
         seen, frontier = {subject.symbol}, [subject]
         is_shown, sites, models = False, self._code.material.sites, self._code.reaching(_MODELS)
         carried: set[str] = set()
@@ -190,9 +190,16 @@ class FoundPassages:
                 is_shown = is_shown or self._sends(caller, lines)
                 if symbol in carried or gives_found(caller, lines):
                     frontier.append(caller)
+                    is_shown = is_shown or symbol in self._endpoints
             if not frontier:
                 break
         return is_shown
+
+    @cached_property
+    def _endpoints(self) -> set[str]:
+        """Functions that answer the requests of a service that only searches and asks no model."""
+        found = {h.symbol for h in self._code.material.hits if h.pattern == "fails_request"}
+        return found if found.isdisjoint(self._code.reaching(_MODELS)) else set()
 
     def _goes_on_to_model(self, subject: Subject) -> bool:
         """Return whether a function asks a model with what it finds itself, or a later node of its graph does."""
