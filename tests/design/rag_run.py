@@ -136,18 +136,22 @@ def _watched(original: Any, point: IntegrationPoint, recorder: Recorder, telemet
         }
         recorder.spans.append(span)
         notes, token = telemetry.listen()
+        is_unanswered = False
         try:
             result = original(*args, **kwargs)
             span["output"] = result if isinstance(result, str | dict | type(None)) else str(result)
             return result
         except Exception as error:
             span |= {"status": "error", "error_type": type(error).__name__}
+            is_unanswered = isinstance(error, OSError)
             raise
         finally:
             telemetry.stop(token)
             span["ended_at"] = time.time()
             span |= {k: v for k, v in notes.items() if k in _TOP_LEVEL}
             span["attributes"] = {k: v for k, v in notes.items() if k not in _TOP_LEVEL}
+            if "attributes.model_errors" in point.fields:
+                span["attributes"]["model_errors"] = int(is_unanswered)
 
     return run
 

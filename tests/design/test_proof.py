@@ -81,6 +81,15 @@ def test_a_retried_request_is_counted(rows: list[tuple[str, str, str, str]], des
     assert ("large_down", "fail") in exhausted
 
 
+def test_a_call_of_the_model_that_a_second_attempt_makes_good_is_one_without_a_reply(
+    rows: list[tuple[str, str, str, str]],
+) -> None:
+    unanswered = {(case, outcome) for case, metric, outcome, _ in rows if metric == "model_client_unanswered"}
+
+    assert {("blip", "fail"), ("large_down", "fail"), ("healthy", "pass")} <= unanswered
+    assert ("healthy", "fail") not in unanswered
+
+
 def test_a_swallowed_error_of_the_store_is_seen(rows: list[tuple[str, str, str, str]]) -> None:
     assert ("store_broken", "question_service_swallowed_errors", "fail", "") in rows
 

@@ -236,9 +236,9 @@ def test_no_span_is_asked_for_where_every_metric_is_answered(tmp_path: Path) -> 
     made = run_design(scan_repository(write_tree(tmp_path, {"answering.py": source})))
 
     unanswered = {m.family for m in made.metrics if m.is_exported and m.is_answered != "yes"}
-    told = "no instrumentor of OpenInference sends a price, or tells an empty reply from none"
-    assert unanswered <= {"model_cost", "answer_present"}, told
-    allowed = {"write_answer_model_cost", "write_answer_cost_per_answer", "write_answer_present"}
+    told = "no instrumentor of OpenInference sends a price, tells an empty reply from none, or counts those that fail"
+    assert unanswered <= {"model_cost", "answer_present", "unanswered"}, told
+    allowed = {f"write_answer_{name}" for name in ("model_cost", "cost_per_answer", "present", "unanswered")}
     assert all(set(p.blind) <= allowed for p in made.points)
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gapwatch.design.commands.design import design as design_command
 from gapwatch.design.metrics.questions import MAX_ASKED
-from gapwatch.design.metrics.selection import MAX_METRICS, ONCE, added_fact
+from gapwatch.design.metrics.selection import MAX_METRICS, ONCE, added_fact, select_metrics
 from gapwatch.design.metrics.shared_metrics import MODEL_CALLS
 from gapwatch.design.metrics.traceability import MAX_PAGES
 from gapwatch.design.reports.export_portfolio import portfolio_data, portfolio_yaml
@@ -73,6 +73,41 @@ def test_model_calls_are_measured_once_a_pipeline_by_component(tmp_path: Path) -
     assert of_one == [] and all(m.spans and set(m.owners) == callers for m in made.metrics if m.group == MODEL_CALLS)
     needed = {p.component for p in made.points if "model_calls_finish_reason" in p.blind}
     assert needed == callers
+
+
+def test_calls_of_models_without_a_reply_are_counted_once_a_pipeline_whatever_becomes_of_them(tmp_path: Path) -> None:
+    made = _wide(tmp_path)
+
+    (metric,) = [m for m in made.metrics if m.family == "unanswered"]
+    assert (metric.name, metric.severity, metric.per_trace) == (f"{MODEL_CALLS}_unanswered", "ticket", "sum")
+    assert metric.claim["field"] == "attributes.model_errors" and metric.claim["limit"] == {"max": 0}
+    assert (metric.better, metric.direction_verdict, metric.questions) == ("lower", "verified", [])
+    lines = {p.path: Path(tmp_path, p.path).read_text().splitlines()[p.line - 1] for p in metric.places}
+    assert len(lines) == 10 and all("chat.completions.create(" in line for line in lines.values())
+    planned = [p for p in made.planned if "attributes.model_errors" in p.fields]
+    assert {p.start["model_errors"] for p in planned} == {None} and len(planned) == 10
+
+
+_RAISES = """
+
+def ask(question):
+    try:
+        return client.chat.completions.create(model="m", messages=[question]).choices[0].message.content
+    except openai.APIError as error:
+        raise RuntimeError("no answer") from error
+"""
+
+
+def test_errors_of_a_function_whose_calls_without_a_reply_are_counted_are_told_by_those(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"asking.py": _CLIENT + _RAISES})), is_bounded=False)
+    both = [m for m in made.metrics if m.family in ("unanswered", "error_rate")]
+    alone = [m for m in both if m.family == "error_rate"]
+
+    chosen = select_metrics(both, made.architecture, set(), ())
+
+    assert [m.family for m in chosen.metrics] == ["unanswered"]
+    assert [s.why for s in chosen.shelf] == ["asking_unanswered fails on the same calls"]
+    assert select_metrics(alone, made.architecture, set(), ()).metrics == alone
 
 
 def test_what_is_added_comes_in_though_it_is_worth_little(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_one_of_a_kind_is_singular_and_what_was_not_read_is_told(
     files = {"a.py": f"KEY = '{key}'\n{_ANSWER.format(name='ask')}", "b.py": "#" * 1_000_001, "c.ts": ""}
     told = _screen(tmp_path, files, capsys)
 
-    assert told.startswith("1 component, 0 edges, 6 metrics, 0 open questions; ")
+    assert told.startswith("1 component, 0 edges, 7 metrics, 0 open questions; ")
     assert "emit the 1 span, or write it by hand" in told
     assert "Python that was not read: b.py (1000001 bytes, more than 1000000)." in told
     assert "Not read: 1 file of TypeScript." in told

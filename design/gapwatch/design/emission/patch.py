@@ -14,14 +14,21 @@ from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, S
 from gapwatch.design.emission.recorder_place import AbsoluteImports, recorder_of
 from gapwatch.design.emission.recording_module import recording_module
 from gapwatch.design.emission.reply_places import (
+    FUNCTIONS,
     assigned_name,
     entered_name,
+    entering,
     function_of,
+    gone_through,
     hides_prompt,
     is_whole,
+    names_file,
     reader_of,
     reading_loops,
     reply_call,
+    stands_at_its_place,
+    statements_by_line,
+    streams,
     told_of,
     with_calls,
 )
@@ -34,8 +41,6 @@ from gapwatch.scorers.errors import JobError
 UNSEEN = {
     "unseen_attempts": "no line says the attempts of a library or of a function that calls itself",
 }
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match, ast.TryStar)
 
 
 @dataclass(frozen=True, order=True)
@@ -157,6 +162,8 @@ class _File:
         self.functions = dict(_functions(tree))
         self._statements: dict[str, dict[int, ast.stmt]] = {}
         self.wrapped: list[tuple[ast.expr, str]] = []
+        #: Whether the function at hand reads a stream where a patch cannot see that it breaks.
+        self.is_unseen = False
 
     def insertions(self) -> list[Insertion]:
         out: list[Insertion] = []
@@ -169,23 +176,25 @@ class _File:
             unseen = [why for name, why in UNSEEN.items() if name in span.start and not span.above]
             self.made.left_out += [(f"{self.path}:{function.lineno}", why) for why in unseen]
             indent = " " * function.col_offset
-            out.append(Insertion(self.path, span.above or function.lineno, f"{indent}{_decorator(span)}", span.span))
+            self.is_unseen = False
             for marked in (span.function, *span.inner):
-                out += self._marks(marked)
+                out += self._marks(marked, "model_errors" in span.start)
+            text = f"{indent}{_decorator(span, self.is_unseen)}"
+            out.append(Insertion(self.path, span.above or function.lineno, text, span.span))
         return sorted(set(out))
 
-    def _marks(self, marked: MarkedFunction) -> Iterator[Insertion]:
+    def _marks(self, marked: MarkedFunction, counts: bool) -> Iterator[Insertion]:
         function = self.functions.get(marked.name)
         for mark in marked.marks:
             place = f"{self.path}:{mark.line}"
             if function is not None and marked.name not in self._statements:
-                self._statements[marked.name] = _by_line(function)
+                self._statements[marked.name] = statements_by_line(function)
             statement = self._statements[marked.name].get(mark.line) if function is not None else None
             if statement is None or self.lines[statement.lineno - 1][: statement.col_offset].strip():
                 self.made.left_out.append((place, f"no statement of its own stands there, for {mark.field}"))
                 continue
             if mark.action == "reply" and function is not None:
-                yield from self._reply(mark, statement, function)
+                yield from self._reply(mark, statement, function, counts)
                 continue
             call = _note(mark, statement)
             if call is None:
@@ -193,13 +202,20 @@ class _File:
                 continue
             yield Insertion(self.path, statement.lineno, " " * statement.col_offset + call, mark.field)
 
-    def _reply(self, mark: SpanMark, statement: ast.stmt, function: ast.AST) -> Iterator[Insertion]:
+    def _reply(self, mark: SpanMark, statement: ast.stmt, function: ast.AST, counts: bool) -> Iterator[Insertion]:
         """Yield the lines that read the reply of a model, or note the call that a function is to be around."""
         call = reply_call(statement, mark.line, str(mark.value))
-        if call is not None and self.made.tells_prompts and not hides_prompt(call):
-            self.wrapped.append((function_of(call), f"{HELPER}.asked"))
         name, entered = assigned_name(statement, call), entered_name(statement, call)
         loops = list(reading_loops(statement, function, name or entered))
+        if call is not None and self.made.tells_prompts and not hides_prompt(call):
+            self._wrap(function_of(call), "asked")
+        elif counts and call is not None and not names_file(call):
+            self._wrap(function_of(call), "counted")
+        elif counts:
+            why = "a library looks at who calls it" if call is not None else "the call of the model is not found"
+            self.made.left_out.append((f"{self.path}:{mark.line}", f"{why}, for model_errors"))
+        if counts and call is not None:
+            self._count(statement, function, call, {name, entered})
         for loop in loops:
             text = f"{' ' * loop.body[0].col_offset}{HELPER}.piece({ast.unparse(loop.target)})"
             yield Insertion(self.path, loop.body[0].lineno, text, mark.field)
@@ -213,14 +229,36 @@ class _File:
                     self.path, first.lineno, f"{' ' * first.col_offset}{HELPER}.reply({entered})", mark.field
                 )
         elif call is not None and not is_whole(statement, call):
-            self.wrapped.append((call, f"{HELPER}.{reader_of(statement, call)}"))
+            self._wrap(call, reader_of(statement, call))
         elif not isinstance(statement, ast.Return) and not loops:
             self.made.left_out.append((f"{self.path}:{mark.line}", "the reply of the model has no name"))
+
+    def _wrap(self, e: ast.expr, function: str) -> None:
+        text = f"{HELPER}.{function}"
+        if not stands_at_its_place(e, self.lines):
+            self.made.left_out.append((f"{self.path}:{e.lineno}", f"an expression inside of a text, for {text}"))
+        elif (e, text) not in self.wrapped:
+            self.wrapped.append((e, text))
+
+    def _count(self, statement: ast.stmt, function: ast.AST, call: ast.expr, names: set[str | None]) -> None:
+        """Count what is raised after the call of a model: where it is waited for, entered or gone through."""
+        inside = call.value if isinstance(call, ast.Await) else call
+        if inside is not call:
+            self._wrap(inside, "waited_for")
+        for item in entering(statement, function, call, assigned_name(statement, call)):
+            self._wrap(item, "entered")
+        loops = list(gone_through(statement, function, call, names))
+        for one in loops:
+            self._wrap(one, "chunks")
+        if not loops and streams(inside) and not isinstance(statement, ast.Return):
+            self.is_unseen = True
+            place = f"{self.path}:{statement.lineno}"
+            self.made.left_out.append((place, "a stream that breaks is not seen, for model_errors"))
 
 
 def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             name = f"{prefix}{node.name}"
             if not isinstance(node, ast.ClassDef):
                 yield name, node
@@ -229,7 +267,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.Funct
             yield from _functions(node, prefix)
 
 
-def _decorator(span: PlannedSpan) -> str:
+def _decorator(span: PlannedSpan, has_unseen_stream: bool) -> str:
     words = [_literal(span.span)]
     if span.is_there:
         words.append("is_there=True")
@@ -237,23 +275,12 @@ def _decorator(span: PlannedSpan) -> str:
         words += [f"component={_literal(span.component)}", f"kind={_literal(span.kind)}"]
     words += [f"{n}={_literal(v)}" for n, v in sorted(span.start.items()) if n not in UNSEEN]
     words += ["is_around_attempts=1"] if span.above else []
+    words += ["has_unseen_stream=1"] if has_unseen_stream else []
     return f"@{HELPER}.recorded({', '.join(words)})"
 
 
 def _literal(value: str | int | None) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def _by_line(function: ast.AST) -> dict[int, ast.stmt]:
-    """Return the innermost statement that holds each line; one with a block only where it begins there."""
-    found: dict[int, ast.stmt] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.stmt) and node is not function:
-            last = node.lineno if isinstance(node, _COMPOUND) else node.end_lineno or 0
-            for line in range(node.lineno, last + 1):
-                if line not in found or node.lineno > found[line].lineno:
-                    found[line] = node
-    return {line: node for line, node in found.items() if not isinstance(node, _FUNCTIONS)}
 
 
 def _note(mark: SpanMark, statement: ast.stmt) -> str | None:

@@ -105,6 +105,7 @@ class _Planner:
             "attributes.tool_errors": self._tool_errors,
             "attributes.format_errors": self._format_errors,
             "attributes.context_outcome": self._context,
+            "attributes.model_errors": self._unanswered,
         }
         if self.subject.ir.kind == "module":
             # A page runs for each action of its user; most ask no model and have no span.
@@ -354,6 +355,14 @@ class _Planner:
             self._told("tool error", "tool_errors")
             return ""
         return self._told("tool error", "tool_errors")
+
+    def _unanswered(self) -> str:
+        hits = self._hits("calls_llm", "direct")
+        if hits:
+            self.made.start["model_errors"] = None
+        for hit in hits:
+            self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
+        return "" if hits else "it asks no model itself"
 
     def _format_errors(self) -> str:
         return self._told("format error", "format_errors")

@@ -9,6 +9,8 @@ from typing import Any
 
 from opentelemetry import context, trace
 
+from gapwatch.design.emission.asked_models import IS_MODEL, NOTES, chunks, tell
+from gapwatch.design.emission.missing_replies import is_read_later
 from gapwatch.design.emission.recorded_replies import (
     SAID,
     TOKENS,
@@ -19,7 +21,6 @@ from gapwatch.design.emission.recorded_replies import (
     reply_notes,
     request_outcome,
     said_text,
-    sent_in,
     take,
     texts_in,
     whole_reply,
@@ -28,8 +29,7 @@ from gapwatch.design.emission.recorded_values import MOST, held, written
 
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
-_NOTES, _HELD, _PIECES = "span_recording.notes", "span_recording.held", "span_recording.pieces"
-_IS_MODEL, _REST = "span_recording.is_model", "span_recording.rest"
+_HELD, _PIECES, _REST = "span_recording.held", "span_recording.pieces", "span_recording.rest"
 _tracer = trace.get_tracer("span_recording")
 
 
@@ -162,23 +162,23 @@ def _ended(call: Any, result: Any) -> Any:
 
 def note(name: str, value: Any) -> None:
     """Set a field of the span of the function that runs."""
-    notes = context.get_value(_NOTES)
+    notes = context.get_value(NOTES)
     if isinstance(notes, dict):
         notes[name] = value
 
 
 def count(name: str) -> None:
     """Add one to a field of the span of the function that runs."""
-    notes = context.get_value(_NOTES)
+    notes = context.get_value(NOTES)
     if isinstance(notes, dict):
         notes[name] = notes.get(name, 0) + 1
 
 
 def ends(how: str | None) -> None:
     """Set how the innermost agent that runs ends."""
-    notes = context.get_value(_NOTES)
+    notes = context.get_value(NOTES)
     while isinstance(notes, dict) and "agent_exit" not in notes:
-        notes = notes.get(_NOTES)
+        notes = notes.get(NOTES)
     if isinstance(notes, dict):
         notes["agent_exit"] = how
 
@@ -188,30 +188,11 @@ def reply(value: Any) -> Any:
 
     One that is read later, such as a response of HTTP or the helper of a stream, is noted at the end of the function.
     """
-    notes = context.get_value(_NOTES)
+    notes = context.get_value(NOTES)
     is_text = isinstance(value, str | bytes | None)
     if isinstance(notes, dict) and not take(notes, value) and not is_text:
         notes.setdefault(_HELD, []).append(value)
     return value
-
-
-def asked(function: Any) -> Any:
-    """Return a function of a model's client that notes what the model is sent, for each span around that tells it."""
-
-    def ask(*args: Any, **kwargs: Any) -> Any:
-        _tell(context.get_value(_NOTES), "model_prompt", written(sent_in(args, kwargs), 3 * MOST))
-        return function(*args, **kwargs)
-
-    return ask
-
-
-def _tell(notes: Any, name: str, value: Any) -> None:
-    is_inside = False  # of another function that asks a model, such as a guardrail of a run
-    while isinstance(notes, dict):
-        if name in notes and not notes.get("model_held") and not (is_inside and notes.get("model_own")):
-            notes[name] = value
-        is_inside = is_inside or notes.get(_IS_MODEL, False)
-        notes = notes.get(_NOTES)
 
 
 def piece(chunk: Any) -> None:
@@ -219,7 +200,7 @@ def piece(chunk: Any) -> None:
 
     The lines of a body are chunks by their JSON.
     """
-    _add_piece(context.get_value(_NOTES), chunk)
+    _add_piece(context.get_value(NOTES), chunk)
 
 
 def _add_piece(notes: Any, chunk: Any) -> None:
@@ -250,9 +231,9 @@ def _add_piece(notes: Any, chunk: Any) -> None:
             notes[SAID] = said_text(whole) or notes[SAID]
 
 
-def noted_chunks(chunks: Any) -> Any:
+def noted_chunks(source: Any) -> Any:
     """Give the chunks of a streamed reply, each after it is noted."""
-    for chunk in chunks:
+    for chunk in chunks(source):
         piece(chunk)
         yield chunk
 
@@ -263,15 +244,15 @@ class _Open:
     def __init__(self, span: Any, notes: dict[str, Any], is_own: bool, kind: str) -> None:
         self.span, self.notes, self.is_own, self.is_model = span, notes, is_own, kind == "llm"
         self.started, self.first, self.token = time.monotonic(), None, None
-        self.is_handed_on, self.notes[_IS_MODEL], self.is_passing_on = False, self.is_model, None
+        self.is_handed_on, self.notes[IS_MODEL], self.is_passing_on = False, self.is_model, None
         self.chunks, self.said, self.events = [], [], []  # type: ignore[var-annotated]
 
     def __enter__(self) -> None:
-        outer = context.get_value(_NOTES)
+        outer = context.get_value(NOTES)
         if outer is not self.notes and isinstance(outer, dict):
-            self.notes[_NOTES] = outer
+            self.notes[NOTES] = outer
         inner = trace.set_span_in_context(self.span)
-        self.token = context.attach(context.set_value(_NOTES, self.notes, inner))  # type: ignore[assignment]
+        self.token = context.attach(context.set_value(NOTES, self.notes, inner))  # type: ignore[assignment]
 
     def __exit__(self, *error: object) -> None:
         context.detach(self.token)  # type: ignore[arg-type]
@@ -321,6 +302,9 @@ class _Open:
             notes["request_outcome"] = request_outcome(result, error, self.first is not None)
         if notes.pop("loop_left", 0):
             notes.pop("retry_outcome", None)
+        is_unseen = notes.pop("has_unseen_stream", 0) or is_read_later(result)
+        if notes.get("model_errors") == 0 and is_unseen:
+            notes["model_errors"] = None  # What a stream will bring that is read elsewhere is not known.
         attempts = notes.pop("attempts", None)
         if attempts is not None:
             notes["retry_count"] = max(0, attempts - 1)
@@ -346,8 +330,8 @@ class _Open:
             notes["stream_outcome"] = None if is_none else "aborted" if error else came
         notes.pop(_PIECES, None)
         if said is not None:
-            _tell(notes, "model_reply", said)
-        for name in ("model_held", "model_own", _IS_MODEL, _NOTES, _REST):
+            tell(notes, "model_reply", said)
+        for name in ("model_held", "model_own", IS_MODEL, NOTES, _REST):
             notes.pop(name, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first

@@ -181,6 +181,24 @@ class Catalog:
             severity="ticket",
             action="raise the token limit, or look at what the filter stopped",
         )
+        yield self._make(
+            "unanswered",
+            hits,
+            {
+                "form": "measure",
+                "field": "attributes.model_errors",
+                "unit": "errors",
+                "limit": {"max": 0},
+                "optional": True,
+            },
+            purpose="calls of models that get no reply, whatever the program makes of it",
+            concern="reliability",
+            per_trace="sum",
+            fields=["attributes.model_errors"],
+            severity="ticket",
+            action="count by error_type and model; look at the provider's status, its limits and the timeout",
+            valid_when="a model was called",
+        )
         yield self._latency("model_latency", hits, timeout_of(hits, self.material))
         yield self._make(
             "tokens_per_call",

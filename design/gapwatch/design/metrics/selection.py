@@ -48,7 +48,7 @@ _OF_FAILURES = frozenset(
     }
 )
 #: Families that one pipeline needs once: prices and tokens follow from the model calls as a whole.
-ONCE = frozenset({"tokens_per_call", "model_cost", "cost_per_answer", "run_seconds"})
+ONCE = frozenset({"unanswered", "tokens_per_call", "model_cost", "cost_per_answer", "run_seconds"})
 #: Families that follow another one of the same pipeline, by that one.
 _FOLLOWS = {"tokens_per_call": "model_cost", "cost_per_answer": "model_cost"}
 #: Families of whole runs.
@@ -72,7 +72,7 @@ _WORTH: tuple[tuple[str, float], ...] = (
     ("code_failures", 6),
     ("answers_without_failure", 6),
     ("failed_items", 4.5),
-    ("swallowed_errors", 5.5),
+    *((family, 5.5) for family in ("unanswered", "swallowed_errors")),
     ("retries_exhausted", 5.5),
     ("fallback_rate", 5.5),
     ("output_fields", 5),
@@ -319,10 +319,10 @@ def _is_further_step(metric: MetricDesign, others: list[MetricDesign]) -> bool:
 
 
 def _fails_its_run(metric: MetricDesign, others: list[MetricDesign]) -> bool:
-    """Return whether a metric counts errors of functions that ask a model, and another one the runs that they fail."""
-    is_told = metric.claim.get("field") == "status" and any(m.family in _OF_RUNS for m in others)
-    asking = [set(m.spans) for m in others if m.family == "answer_present"]
-    return is_told and bool(metric.spans) and any(set(metric.spans) <= spans for spans in asking)
+    """Return whether a metric counts errors of functions that ask a model, and others the calls or runs that fail."""
+    families = ("answer_present", "unanswered") if any(m.family in _OF_RUNS for m in others) else ("unanswered",)
+    mine = set(metric.spans) if metric.claim.get("field") == "status" else set[str]()
+    return bool(mine) and any(mine <= set(m.spans) for m in others if m.family in families)
 
 
 def _of_same(metric: MetricDesign) -> float:

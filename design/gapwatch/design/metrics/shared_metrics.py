@@ -42,9 +42,10 @@ _LIKE = {"results_found": "passages_found"}
 #: Lines of evidence of each component, where one does not say what counts: the run, and how it ends.
 _LINES = {"agent_exits": 4}
 #: Families that are joined.
-SHARED = ("answer_present", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
+SHARED = ("answer_present", "unanswered", "finish_reason", "model_latency", "tokens_per_call", "model_cost")
 _PURPOSES = {
     "answer_present": "models say something where they reply, in words or by calling a tool",
+    "unanswered": "calls of models that get no reply, whatever the program makes of it",
     "finish_reason": "answers of models are not cut off or filtered",
     "model_latency": "duration of the model calls",
     "tokens_per_call": "number of tokens of prompts and answers of a run, summed over its trace",

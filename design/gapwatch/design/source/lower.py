@@ -36,6 +36,8 @@ def lower_source(source: bytes) -> ModuleIR:
 
 #: Module of a patched program that records its spans.
 RECORDER = "span_recording"
+#: Functions of it that a patch writes around the call of a model, its function or its result.
+_AROUND_CALLS = frozenset({"asked", "counted", "waited_for", "entered", "chunks"})
 
 
 class _Lowering:
@@ -487,8 +489,8 @@ class _Lowering:
             return ("c", self.expr(callee), (self.expr(arguments),), (), node.start_point[0] + 1)
         args, keywords = self._arguments(arguments)
         called = self.expr(callee)
-        if args and called[:3] == ("a", ("n", RECORDER), "asked"):
-            # What notes what a function is asked gives the function: a patched program calls it as before.
+        if args and called[:2] == ("a", ("n", RECORDER)) and called[2] in _AROUND_CALLS:
+            # What notes a call, or counts it, gives what it is given: a patched program does as before.
             return args[0]
         return ("c", called, args, keywords, node.start_point[0] + 1)
 

@@ -30,10 +30,16 @@ from gapwatch.design.emission.interpreter.plain_values import (
     stored_fields,
     text_of_value,
 )
-from gapwatch.design.emission.interpreter.watched_call import CALL, RunningCall, WatchedCall, calls_around, calls_with
+from gapwatch.design.emission.interpreter.watched_call import (
+    CALL,
+    CLIENT,
+    RunningCall,
+    WatchedCall,
+    calls_around,
+    calls_with,
+)
+from gapwatch.design.emission.missing_replies import gives_error, is_unanswered
 
-#: Whether a client's call is under way, in OpenTelemetry's context: of nested clients the outermost counts.
-_CLIENT = contexts.create_key("gapwatch-client")
 #: Arguments of clients that hold what a model is asked, and those that hold what it is told beside it.
 _ASKED = ("messages", "prompt", "prompts", "input", "contents")
 _TOLD = ("system", "instructions", "system_instruction", "systemInstruction")
@@ -41,6 +47,8 @@ _TOLD = ("system", "instructions", "system_instruction", "systemInstruction")
 _IN_LINES, _OF_HTTP = ("lines", "pieces"), ("body", "lines", "pieces")
 #: Kinds of calls that give a whole reply, and not one part of it.
 _WHOLE = ("llm", "body", "lines", "pieces")
+#: Libraries whose responses may be of any server.
+_ANY_SERVER = frozenset({"requests", "httpx", "aiohttp", "http"})
 #: Reasons by which a reply ends that calls tools; its chunks hold their arguments and may hold no text.
 _OF_TOOLS = frozenset({"tool_use", "tool_calls", "function_call"})
 
@@ -59,6 +67,8 @@ class ClientCall(RunningCall):
         source: The response whose body it reads; None for other calls.
         is_given: Whether its reply went to the watched call.
         rest: Begin of a line whose end comes with the next piece.
+        is_model: Whether a model replies, and no embedding or picture is made.
+        is_told: Whether a call of a model inside of it was counted as one without a reply.
         began: Nanoseconds since the epoch.
     """
 
@@ -71,6 +81,8 @@ class ClientCall(RunningCall):
     source: Any = None
     is_given: bool = False
     rest: bytes = b""
+    is_model: bool = True
+    is_told: bool = False
     began: int = field(default_factory=time.time_ns)
 
     @property
@@ -104,6 +116,8 @@ class ClientCall(RunningCall):
         """
         self.leave()
         call, notes = self.call, self.call.notes
+        if self.is_model and not self.is_told and (is_unanswered(error) or gives_error(result, member)):
+            call.note_unanswered()
         call.batch.running -= self.kind in _WHOLE
         call.is_failing = isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration)
         if self.kind == "retrieval":
@@ -182,7 +196,7 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
     """
     before, source = contexts.get_current(), values.get("self")
     call = contexts.get_value(CALL, before)
-    if contexts.get_value(_CLIENT, before) or not isinstance(call, WatchedCall):
+    if contexts.get_value(CLIENT, before) or not isinstance(call, WatchedCall):
         return None
     if kind == "body" and is_read(source):
         return None
@@ -190,8 +204,12 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
         call.source, call.reply, call.parts = id(source), None, {}
     if kind in _WHOLE:
         call.batch.begin()
-    made = ClientCall(contexts.set_value(_CLIENT, True, before), before, call, kind, source=source)
+    made = ClientCall(before, before, call, kind, source=source)
+    made.context = contexts.set_value(CLIENT, made, before)
+    made.is_model = _is_of_model(kind, values)
     if kind == "llm":
+        if made.is_model:
+            call.note_asking()
         made.told = _note_prompt(values, call)
     if kind == "retrieval":
         made.asked = next((value for name, value in values.items() if name != "self" and _is_given(value)), None)
@@ -223,6 +241,17 @@ def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> str | None:
         if "model_reply" in around.notes:
             around.notes["model_reply"] = None
     return told
+
+
+def _is_of_model(kind: str, values: Mapping[str, Any]) -> bool:
+    """Return whether a client's function asks for a reply or reads one; a response of HTTP may be of any server.
+
+    Litellm wraps all that it does in one function.
+    """
+    if kind not in ("llm", "chunk"):
+        return kind == "body" and type(values.get("self")).__module__.partition(".")[0] not in _ANY_SERVER
+    name = getattr(values.get("original_function"), "__name__", "completion")
+    return any(word in name for word in ("completion", "responses", "message"))
 
 
 def _is_given(value: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from opentelemetry import context as contexts
 
+from gapwatch.design.emission.interpreter.asked_calls import is_of_http
 from gapwatch.design.emission.interpreter.client_call import ClientCall, begin_client
 from gapwatch.design.emission.interpreter.listed_code import ListedFunctions, WatchedCode
 from gapwatch.design.emission.interpreter.model_replies import is_response, member
@@ -86,10 +87,11 @@ class CodeEvents:
             (events.PY_RESUME, self._on_resume),
             (events.LINE, self._on_line),
             (events.CALL, self._on_call),
+            (events.RAISE, self._on_raise),
         ):
             _monitoring.register_callback(self.tool, event, callback)
         # The first call of a code object that is not listed turns its own event off. Exceptions have no local events.
-        _monitoring.set_events(self.tool, events.PY_START | events.PY_UNWIND)
+        _monitoring.set_events(self.tool, events.PY_START | events.PY_UNWIND | (events.RAISE * self._listed.counts))
 
     def tell_if_blind(self) -> None:
         """Say on standard error that no listed function was entered, and what to do."""
@@ -222,6 +224,8 @@ class CodeEvents:
                 contexts.attach(before)
             if target.what == "last":
                 self._writer.flush()
+            elif target.what == "status" and error is None and (around := innermost_call()) is not None:
+                around.came(result)
             if (sent := self._sent.pop(key, None)) is not None:
                 self._streams.pop(-key, None)
                 self._writer.end(sent, None, error, is_stream=True)
@@ -252,7 +256,9 @@ class CodeEvents:
 
     def _hold(self, call: WatchedCall, result: Any) -> bool:
         """Return whether the result is a response that asks a model when it is sent; then the span ends with that."""
-        if "model_prompt" not in call.notes or call.notes["model_prompt"] is not None or not is_response(result):
+        is_told = call.notes.get("model_prompt", call) is None
+        is_counted = "model_errors" in call.notes and not call.is_answered and call.question is None
+        if not (is_told or is_counted) or not is_response(result):
             return False
         call.leave()
         self._held[id(result)] = result, call
@@ -320,6 +326,9 @@ class CodeEvents:
 
     def _on_call(self, code: CodeType, offset: int, function: Any, argument: Any) -> Any:
         target = self._targets.get(id(code))
+        if target is not None and offset in target.asking.calls and (asking := self._call_of(target)) is not None:
+            asking.begin_asking(is_of_http(function))
+            return None
         name = target.texts.get(offset) if target is not None else None
         if target is None or name is None:
             return _monitoring.DISABLE
@@ -334,6 +343,16 @@ class CodeEvents:
         if (call := self._call_of(target)) is not None and type(text) is str:
             call.notes[name] = text
         return None
+
+    def _on_raise(self, code: CodeType, offset: int, error: BaseException) -> Any:
+        target = self._targets.get(id(code))
+        if target is None or offset not in target.asking.raising:
+            return
+        try:
+            if (call := self._call_of(target)) is not None:
+                call.raised(error)
+        except Exception:
+            self._tell(code)
 
     # -- the listed functions --------------------------------------------------------------------------------------
 
@@ -350,7 +369,7 @@ class CodeEvents:
         wanted = 0 if what in ("marks", "keep", "failed", "repeats", "succeeded") else events.PY_RETURN
         if target.is_stream and what in ("span", "sent", "entry", *_CLIENTS):
             wanted |= events.PY_YIELD | events.PY_RESUME
-        wanted |= (events.LINE if target.marks else 0) | (events.CALL if target.texts else 0)
+        wanted |= (events.LINE if target.marks else 0) | (events.CALL if target.texts or target.asking.calls else 0)
         _monitoring.set_local_events(self.tool, target.code, wanted)
 
 

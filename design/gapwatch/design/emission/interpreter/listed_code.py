@@ -10,6 +10,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from gapwatch.design.emission.interpreter.asked_calls import AskingCode, find_asking
+
 _log = logging.getLogger("gapwatch.instrument")
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 #: Functions of the standard library that hand work to another thread: end of the file, function, and what to do there.
@@ -36,6 +38,7 @@ class WatchedCode:
         plan: The planned span; empty for other functions.
         marks: Marks by line.
         texts: Offsets of the calls whose first argument is a text to note, with the field.
+        asking: Where it asks models.
         is_stream: Whether it is a generator.
     """
 
@@ -44,6 +47,7 @@ class WatchedCode:
     plan: dict[str, Any] = field(default_factory=dict)
     marks: dict[int, list[list[Any]]] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
+    asking: AskingCode = field(default_factory=AskingCode)
     is_stream: bool = False
 
 
@@ -56,12 +60,14 @@ class ListedFunctions:
     Attributes:
         names: Last parts of their names.
         found: Number of listed functions with a span that were entered.
+        counts: Whether a span has the number of calls of models without a reply.
     """
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._shas: dict[str, str] = plan.get("files", {})
         self._changed: set[str] = set()
         self.found = 0
+        self.counts = any("model_errors" in span["start"] for span in plan.get("emit", ()))
         #: Last part of the name to (end of the path, qualified name, what, planned span, its function).
         self.names: dict[str, list[tuple[str, str, str, dict[str, Any], dict[str, Any]]]] = {}
         for span in plan.get("emit", ()):
@@ -97,6 +103,8 @@ class ListedFunctions:
                         found.marks.setdefault(mark[0], []).append(mark)
                     elif mark[1] == "reply":
                         found.marks.setdefault(mark[0], []).append([mark[0], "set", MODEL_ASKED, 1])
+                if "model_errors" in span["start"]:
+                    found.asking = find_asking(code, function["marks"])
                 found.texts = _call_offsets(code, {m[0]: m[2] for m in function["marks"] if m[1] == "text"})
             return found
         return None

@@ -14,10 +14,13 @@ from opentelemetry.context import Context
 from gapwatch.design.emission.interpreter.given_pieces import GivenPieces
 from gapwatch.design.emission.interpreter.model_replies import member
 from gapwatch.design.emission.interpreter.plain_values import text_of_value
+from gapwatch.design.emission.missing_replies import gives_error, is_read_later, is_unanswered
 from gapwatch.design.emission.recorded_replies import is_failed, request_outcome
 
 #: The innermost watched call, in OpenTelemetry's context.
 CALL = contexts.create_key("gapwatch-call")
+#: The client's call that is under way, there: of nested clients the outermost counts.
+CLIENT = contexts.create_key("gapwatch-client")
 
 
 @dataclass(slots=True)
@@ -96,6 +99,9 @@ class WatchedCall(RunningCall):
         is_passing_on: Whether a model answered in a call that it is around, which has the tokens.
         is_silent: Whether no argument says what is asked: it is in the object of the method, or in a page.
         batch: The calls of clients that run at the same time.
+        is_asking: Whether a call of a model at a known line is under way, or what it gave may still be gone through.
+        is_told: Whether that, or one inside of it, was counted as one without a reply.
+        awaits_status: Whether that is a request of HTTP whose response has not come.
     """
 
     plan: dict[str, Any]
@@ -117,6 +123,9 @@ class WatchedCall(RunningCall):
     is_passing_on: bool = False
     is_silent: bool = False
     batch: ClientBatch = field(default_factory=ClientBatch)
+    is_asking: bool = False
+    is_told: bool = False
+    awaits_status: bool = False
 
     def chunk(self, value: Any) -> None:
         """Note what a generator gives."""
@@ -144,6 +153,42 @@ class WatchedCall(RunningCall):
         self.failed += what == "failed"
         self.repeats += what == "repeats"
 
+    def note_asking(self) -> None:
+        """Note that a model is asked, for the innermost call around that counts those that get no reply."""
+        if (found := innermost_with("model_errors", self)) is not None:
+            found.notes["model_errors"] = found.notes["model_errors"] or 0
+
+    def note_unanswered(self) -> None:
+        """Count a call of a model that got no reply."""
+        if (found := innermost_with("model_errors", self)) is not None:
+            found.notes["model_errors"] = (found.notes["model_errors"] or 0) + 1
+        for around in calls_around(self):
+            around.is_told = True
+        if (client := contexts.get_value(CLIENT, self.context)) is not None:
+            client.is_told = True  # type: ignore[attr-defined]
+
+    def begin_asking(self, awaits_status: bool) -> None:
+        """Note that a call of a model begins at a known line.
+
+        Args:
+            awaits_status: Whether it is a request of HTTP.
+        """
+        self.note_asking()
+        self.is_asking, self.is_told, self.awaits_status = True, False, awaits_status
+
+    def raised(self, error: BaseException) -> None:
+        """Note what was raised where a model is asked at a known line; of calls in each other the innermost counts."""
+        if self.is_asking and not self.is_told and is_unanswered(error):
+            self.note_unanswered()
+        if not isinstance(error, StopIteration | StopAsyncIteration):
+            self.is_asking = self.awaits_status = False
+
+    def came(self, response: Any) -> None:
+        """Note a response of HTTP: one of an error is no reply."""
+        if self.awaits_status and not self.is_told and gives_error(response, member):
+            self.note_unanswered()
+        self.awaits_status = False
+
     def settle(self, result: Any, error: BaseException | None, is_stream: bool) -> None:
         """Work out the notes that only the end shows.
 
@@ -159,6 +204,8 @@ class WatchedCall(RunningCall):
         self._settle_agent(result, error, is_stream)
         if notes.pop("is_tool", 0) and is_failed(error):
             notes["tool_errors"] = notes["tool_errors"] or 1
+        if notes.get("model_errors") == 0 and is_read_later(result):
+            notes["model_errors"] = None  # What a stream that is handed on will bring is not known yet.
         if notes.get("request_outcome") == "answered":
             notes["request_outcome"] = request_outcome(result, error, self.pieces.first is not None, member)
         if notes.pop("loop_left", 0):

@@ -42,13 +42,14 @@ _CLASS = re.compile(r"^([a-z_][\w]*\.)+[A-Z]\w*")
 
 def nested_model_call(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     """Return why the tokens of a call count elsewhere, or why it spends none."""
-    if metric.claim.get("field") not in _SUMMED:
+    field = metric.claim.get("field")
+    if field not in (*_SUMMED, "attributes.model_errors"):
         return None
     subject = view.code.subject(symbol)
     hits = [h for h in view.hits_at("calls_llm", symbol, place) if h.line == place.line]
     if hits and all(map(is_tool_run, hits)):
         return "it runs a tool, which spends no tokens of its own"
-    if subject is None:
+    if subject is None or field not in _SUMMED:  # Of calls in each other the innermost that fails counts.
         return None
     if view.served is not None and _is_page_of_a_server(subject):
         return "the page asks the program's own server, which counts the same calls"
