@@ -66,6 +66,7 @@ def test_who_writes_sql_is_said_by_its_name_and_its_prompt(symbol: str, text: st
         ("app.Coder.execute", False),
         ("app.StarterQuestions.run", False),
         ("app.rerank_window", False),
+        ("app.check_response_groundedness", False),
         ("app.diagnose", False),
     ],
 )
@@ -154,3 +155,8 @@ def test_a_prompt_is_judged_where_it_is_sent(is_sent_below: bool, tmp_path: Path
     every = [*found.metrics, *(s.metric for s in found.selection.shelf)]
 
     assert {name for name, _ in _judges(every)} == {"sum_up" if is_sent_below else "total"}
+
+
+def test_a_label_about_answers_to_queries_asks_for_statements() -> None:
+    assert is_for_statements("app.stream", "Using models to generate answers to queries.")
+    assert not is_for_statements("app.stream", "Generate three queries that find the answer.")

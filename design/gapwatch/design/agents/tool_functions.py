@@ -35,7 +35,7 @@ from gapwatch.design.source.program import ClassInfo, Program, last_name, statem
 _MAKES_TOOL = re.compile(r"(^|_)tool(_plain|_function)?$|^(kernel|ai|sk)_function$|^register_for_(llm|execution)$")
 #: Classes of tools, and their methods that a model calls.
 _OF_TOOLS = re.compile(r"(Tool|SearchResults|SearchRun|QueryRun)$")
-_IS_RUN = re.compile(r"^_*a?(run|execute|call|invoke|forward)(_impl|_async|_tool)?_*$")
+_IS_RUN = re.compile(r"^_*a?(run|execute|call|invoke|forward)(_impl|_async|_tool|_action)?_*$")
 #: Where functions are handed to a model as its tools: variables and arguments, calls, and arguments of calls.
 _TOOLS = re.compile(
     r"(^|_)(tools|tool_(map|functions|registry|handlers)|tools_by_name|(available|callable)_functions|function_map)$",

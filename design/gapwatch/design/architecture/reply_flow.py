@@ -69,9 +69,9 @@ def output_of(code: ClaimedCode, symbol: str) -> Output:
     return found
 
 
-#: Libraries whose model calls `client_calls.toml` does not list.
+#: Libraries of which the recorders do not read both what a model is sent and what it says.
 _UNWATCHED = re.compile(
-    r"^(aiohttp|httpx|requests|urllib3?|http|cohere|boto3|aioboto3|vertexai|google\.generativeai|transformers|torch|vllm"
+    r"^(aiohttp|urllib3?|http|strands|cohere|boto3|aioboto3|vertexai|google\.generativeai|transformers|torch|vllm"
     r"|replicate|together|dashscope|zhipuai|qianfan|huggingface_hub|gpt4all|llama_cpp|rpc|socket|subprocess)\."
 )
 #: Libraries whose calls end in a client that `client_calls.toml` lists, and methods of chains that do.
@@ -82,8 +82,8 @@ _RECORDED = re.compile(
 _OF_CHAINS = re.compile(r"\.(a?(invoke|batch|stream)|astream_events)$")
 #: Tools that are run as models are.
 _TOOL = re.compile(r"(\.tools?\.(\w+\.)?|Tool\.)(a?invoke|a?run)$")
-#: Most calls between a function and the client of a model.
-_MAX_BETWEEN = 4
+#: Most calls between a function and the client of a model: clients of many providers have decorators and fallbacks.
+_MAX_BETWEEN = 8
 
 
 def is_tool_run(hit: PatternHit) -> bool:

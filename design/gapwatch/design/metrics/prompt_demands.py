@@ -68,13 +68,14 @@ def demand_of(text: str) -> float:
 _ASKING = re.compile(
     r"^(?!.*answer).*(quer(y|ies)|questions?(_|$)|keywords?|titles?(_|$)|topics?(_|$)|score|classif|rout(e|ing)|grade"
     r"|re_?rank|filter|clarif|deci[ds]|detect|requirements|restyle|suggestion|(^|_)(plan|planner|tasks?|names?|chart|coder?|patcher"
-    r"|tests?|brief|schema|feature|fix|action|triage|sort)(_|$)|reasoning|diagnos|evaluat)"
+    r"|tests?|brief|schema|feature|fix|action|triage|sort|check|verify|groundedness)(_|$)|reasoning|diagnos|evaluat)"
 )
 
 #: Words of a prompt that wants a question, a query or a grade.
 _FOR_NO_STATEMENT = re.compile(
     r"binary score|search terms?\b|standalone question|rephrase the|\bclassify\b|\bgrader\b"
-    r"|(generate|write|create|come up with)( \S+){0,5} (quer(y|ies)|questions)\b"
+    r"|(generate|write|create|come up with)( (?!answers?\b|repl(y|ies)\b|responses?\b)\S+){0,5}"
+    r" (quer(y|ies)|questions)\b"
 )
 
 

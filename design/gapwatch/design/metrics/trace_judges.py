@@ -12,7 +12,6 @@ from gapwatch.design.architecture.held_functions import AGENT
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.prompts import Prompt
 from gapwatch.design.architecture.reply_flow import is_exchange_seen
-from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.catalog import metric_name
 from gapwatch.design.metrics.judge_criteria import shows_pictures, support_question
 from gapwatch.design.metrics.judge_drafts import OF_SUPPORT, STEPS_OF_AGENT, exchange_of, rubric_of
@@ -24,18 +23,17 @@ from gapwatch.design.metrics.prompt_demands import (
     worth_of,
     writes_sql,
 )
-from gapwatch.design.metrics.searches.search_chains import FoundLine, library_searches, search_chain
+from gapwatch.design.metrics.searches.agent_evidence import AgentEvidence
+from gapwatch.design.metrics.searches.agent_runs import last_asker
+from gapwatch.design.metrics.searches.search_chains import FoundLine, search_chain
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.code_walk import callee_text
-from gapwatch.design.patterns.library_uses import CodePlace, LibraryUse
+from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.model_calls import CALLS
 from gapwatch.design.source.ir import call_line, keywords_of
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
-#: Capabilities that find what an answer can rest on, and those that do so where a framework runs them as a tool.
-_FINDS = frozenset({"retrieval", "rerank", "web_search"})
-_OF_TOOLS = _FINDS | {"http", "saas", "tool", "db_read", "db_execute"}
 #: Most calls from an agent to what its tools ask.
 _MAX_HOPS = 6
 #: Most lines of evidence that a judge names.
@@ -47,16 +45,6 @@ _FREE = (("k", "auto"), ("k", "none"), ("k", None))
 _RUNS_SQL = re.compile(r"^_?(a?run|execute|exec|query)_sql(_query|_tool)?$")
 #: Demand of a prompt to state nothing but what was found.
 _GROUNDED = 1.0
-#: Names of tools that read, where a framework runs them.
-_READS = re.compile(
-    r"(^|_)(get|read|fetch|list|search|find|load|query|look|lookup|browse|crawl|scrape|open|check|retrieve|view|extract)(_|$)"
-    r"|search|retriev|tool$"
-)
-#: Names of tools that write, and of what gets the right to read.
-_WRITES = re.compile(
-    r"^(mark|send|write|create|delete|update|post|set|add|save|remove|put|upload|insert|push)(_|$)"
-    r"|(^|_)(tokens?|auth|login|credentials?|session)(_|$)"
-)
 #: Names of agents and engines that a function makes for others to ask.
 _IS_MADE = re.compile(r"(Agent|AgentExecutor|QueryEngine|ChatEngine|Chain|RetrievalQA)$|^as_(query|chat)_engine$")
 
@@ -97,23 +85,29 @@ class TraceJudges:
         self._prompts = prompts
         self._points = points
         self._code = code
+        self._evidence = AgentEvidence(architecture, code)
 
     def of(self, component: ComponentDraft) -> list[MetricDesign]:
-        """Return the judges of the first agent of a component that has tools or a prompt."""
+        """Return the judges of the first agent of a component that has tools.
+
+        What a loop sends is read with its reply, whether or not its prompt is known.
+        """
         prompts = [p for p in self._prompts[component.id] if not STEPS_OF_AGENT.search(p.text)]
         for agent in self._agents(component):
             mine = [
                 p for p in prompts if p.symbol == agent.symbol or p.symbol.startswith(f"{agent.symbol}.")
             ] or prompts
-            if not mine or (agent.is_made and mine[0].place in self._of_loops):
+            if agent.is_made and (not mine or mine[0].place in self._of_loops):
                 continue
-            found = self._found(agent.symbol)
+            found = self._evidence.of(agent.symbol)
             if not found and any(loop.symbol == agent.symbol and loop.kind == "library" for loop in component.loops):
-                found = self._tools_of_libraries
+                found = self._evidence.of_libraries
+            if not found and any(loop.symbol == agent.symbol and loop.told for loop in component.loops):
+                found = self._evidence.of_classes
             out = []
             if found and (asker := self._asks_with(component, agent, mine)) is not None:
                 out.append(self._grounded(component, asker, mine, found))
-            if self._has_sql(agent.symbol, mine):
+            if mine and self._has_sql(agent.symbol, mine):
                 out.append(self._of_sql(component, agent, mine, found))
             # Without a span of the agent or of a tool there is nothing to read.
             if out := [made for made in out if made.spans]:
@@ -126,15 +120,25 @@ class TraceJudges:
         if agent.is_made:
             own = [h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"]
             asking = [agent.symbol] if agent.symbol in own else sorted({*own})
-        asking = [s for s in asking if is_for_statements(s, prompts[0].text)]
+        asking = [s for s in asking if is_for_statements(s, prompts[0].text if prompts else "")]
+        # Which of its calls is the last one, nobody can say.
+        asker = last_asker(self._code, asking[0]) if len(asking) == 1 else None
+        if asker is None or not is_exchange_seen(self._code, asker):
+            return None
+        if asker != asking[0]:
+            self._ask_for(component, asker)
         points = {p.symbol for p in self._points if p.component == component.id}
-        if len(asking) != 1 or asking[0] not in points or not is_exchange_seen(self._code, asking[0]):
-            return None
-        lines = {h.line for h in self._code.material.hits_of(asking[0]) if h.pattern == "calls_llm"}
-        if len(lines) > 1:
-            # Which of its calls is the last one, nobody can say.
-            return None
-        return _Agent(asking[0], agent.place)
+        return _Agent(asker, agent.place) if asker in points else None
+
+    def _ask_for(self, component: ComponentDraft, symbol: str) -> None:
+        """Ask for a span of a function that has none."""
+        subject = self._code.subject(symbol)
+        if subject is None or any(p.symbol == symbol for p in self._points):
+            return
+        name = ".".join(symbol.split(".")[-2:] if subject.info.owner >= 0 else [subject.ir.name])
+        place = CodePlace(subject.program.path(subject.info), subject.ir.line, subject.ir.end)
+        why = ["the answer of an agent ends in it"]
+        self._points.append(IntegrationPoint(component.id, name, "llm", symbol, place, ["input", "output"], why))
 
     def _of_chains(self, component: ComponentDraft, prompts: list[Prompt]) -> list[MetricDesign]:
         """Return the judge of the chains that put a search before an answer; none where an agent runs them."""
@@ -225,66 +229,7 @@ class TraceJudges:
     def _below_loops(self) -> set[str]:
         """Functions that search for an agent whose run is known."""
         loops = [loop.symbol for c in self._architecture.components for loop in c.loops]
-        return {found.symbol for symbol in loops for found in self._found(symbol)}
-
-    def _found(self, symbol: str) -> list[FoundLine]:
-        """Return the lines below an agent that get what an answer can rest on."""
-        callees = self._code.material.sites.callees
-        seen: dict[str, bool] = {symbol: False}
-        frontier = [symbol]
-        subject = self._code.subject(symbol)
-        # Tools of a library stand in the code of the module.
-        module = subject.program.functions[subject.program.bodies[subject.info.module]].symbol if subject else symbol
-        out = {found.place: found for found in self._finds(module, False)}
-        for _ in range(_MAX_HOPS):
-            below: dict[str, bool] = {}
-            for src in frontier:
-                for found in self._finds(src, seen[src]):
-                    out.setdefault(found.place, found)
-                for edge in callees.get(src, ()):
-                    below[edge.dst] = below.get(edge.dst, False) or seen[src] or self._is_tool(edge)
-            frontier = sorted(s for s, is_tool in below.items() if s not in seen or (is_tool and not seen[s]))
-            seen |= {s: below[s] for s in frontier}
-        return list(out.values())
-
-    @cached_property
-    def _tools_of_libraries(self) -> list[FoundLine]:
-        """Lines of the tools that read, of agents that a run is handed by a value: `Runner.run(agents[name])`."""
-        out = []
-        program = self._code.material.program
-        for info in program.functions:
-            file = program.files[info.module]
-            is_tool = any("tool" in last_name(d).lower() for d in info.ir.decorators)
-            if is_tool and file is not None and not file.tags:
-                out += self._finds(info.symbol, True)
-        return out
-
-    def _is_tool(self, edge: CallEdge) -> bool:
-        """Return whether a framework runs a function that another has: by its edge, or as it is decorated."""
-        subject = self._code.subject(edge.dst)
-        decorators = subject.ir.decorators if subject is not None else ()
-        return edge.kind == "framework" or any("tool" in last_name(d).lower() for d in decorators)
-
-    def _finds(self, symbol: str, is_tool: bool) -> list[FoundLine]:
-        name = snake(symbol.rpartition(".")[2])
-        wanted = _OF_TOOLS if is_tool and _READS.search(name) and not _WRITES.search(name) else _FINDS
-        out = [FoundLine(symbol, u.place, u.capability) for u in self._uses.get(symbol, ()) if u.capability in wanted]
-        subject = self._code.subject(symbol)
-        file = subject.program.files[subject.info.module] if subject is not None else None
-        is_own = file is not None and not file.tags
-        if subject is not None and is_own and not out and is_tool and wanted is not _FINDS:
-            # What a tool reads may stand in an object of the application.
-            path = subject.program.path(subject.info)
-            out = [FoundLine(symbol, CodePlace(path, subject.ir.line, subject.ir.end), "tool")]
-        return out + (list(library_searches(subject)) if subject is not None else [])
-
-    @cached_property
-    def _uses(self) -> dict[str, list[LibraryUse]]:
-        out: dict[str, list[LibraryUse]] = {}
-        for component in self._architecture.components:
-            for use in component.uses:
-                out.setdefault(use.symbol, []).append(use)
-        return out
+        return {found.symbol for symbol in loops for found in self._evidence.of(symbol)}
 
     # -- judges ------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import re
 
 from gapwatch.design.architecture.claimed_code import EVIDENCE, MAX_HOPS
 from gapwatch.design.architecture.evidence_flow import fetching_lines, searches_by_provider
+from gapwatch.design.architecture.prompt_texts import MIN_TASK
 from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
@@ -294,6 +295,8 @@ def _is_told_nothing(symbol: str, view: CodeView) -> bool:
 def _objects_that_give(metric: MetricDesign, view: CodeView) -> int:
     """Return of how many classes the methods are that give the prompts of the judged functions; 0 for their own."""
     sent = [p for found in view.prompts.values() for p in found if p.symbol in metric.symbols]
+    # A label beside the task is no prompt of another object.
+    sent = [p for p in sent if len(p.text) >= MIN_TASK]
     first = view.code.function_at(metric.prompts[0])
     makers = {view.code.function_at(p.place) for p in sent} | {first}
     # Methods of the same name that the same call may run.

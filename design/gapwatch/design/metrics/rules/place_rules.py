@@ -64,7 +64,10 @@ def _abstract(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVie
 
 
 def _constructor(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    del metric, place
+    del place
+    if metric.source == "judge" and metric.concern == "groundedness" and symbol not in metric.symbols:
+        # An object may be given its prompt when it is made; the judge reads what the model was sent.
+        return None
     for one in view.code.chain(symbol):
         if one.rpartition(".")[2] in _MAKERS:
             return "a constructor does no work of a request"
