@@ -82,6 +82,8 @@ _TAGS = (
     ("vendored", re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|extern)(/|$)")),
     ("tooling", re.compile(r"(^|/)(scripts?|tools/ci|\.github|noxfile\.py|setup\.py|tasks\.py|fabfile\.py)(/|$)")),
 )
+#: Folder of examples inside of a package.
+_EXAMPLE = re.compile(r".+/(examples?|samples?|demos?)(?=/)")
 #: Folders of code that its owner has left behind, where nothing outside imports them.
 _LEFT_BEHIND = re.compile(r"(^|/)(legacy|deprecated|obsolete|archived?|attic)(?=/)", re.I)
 _GENERATED = re.compile(
@@ -161,7 +163,7 @@ def scan_repository(root: Path) -> Scan:
         raise SourceError(f"{root}: no such folder; give the path of a repository")
     walk = _Walk(root)
     walk.folder("", IgnoreRules())
-    files = _with_left_behind(sorted(walk.files, key=lambda file: file.path))
+    files = _with_left_behind(_without_served(sorted(walk.files, key=lambda file: file.path)))
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{len(file.path)} {file.path} {file.sha}\n".encode("utf-8", "surrogateescape"))
@@ -183,6 +185,20 @@ def scan_repository(root: Path) -> Scan:
         dict(sorted(walk.unread.items())),
         tuple(f"{path}:{line}" for path, line in sorted(walk.secrets)),
     )
+
+
+def _without_served(files: list[SourceFile]) -> list[SourceFile]:
+    """Take the tag of examples from folders inside of packages that code of the application imports by their path."""
+    folders = {f.path[: found.end()] for f in files if "example" in f.tags and (found := _EXAMPLE.match(f.path))}
+    for folder in sorted(folders):
+        package, name = (re.escape(part.encode("utf-8", "surrogateescape")) for part in folder.split("/")[-2:])
+        imports = re.compile(rb"^\s*(?:from|import)\s+[\w.]*\b" + package + rb"\." + name + rb"\b", re.MULTILINE)
+        if any(imports.search(f.source) for f in files if not f.tags):
+            files = [
+                replace(f, tags=tuple(t for t in f.tags if t != "example")) if f.path.startswith(f"{folder}/") else f
+                for f in files
+            ]
+    return files
 
 
 def _with_left_behind(files: list[SourceFile]) -> tuple[SourceFile, ...]:
