@@ -278,3 +278,51 @@ def test_who_asks_an_agent_that_another_file_makes_is_judged_and_its_maker_is_no
     plain = _DESK.replace("cache.agent.chat(question)", "question")
     alone = run_design(scan_repository(write_tree(tmp_path / "alone", {"maker.py": _MAKER, "app.py": plain})))
     assert "rests_on_its_passages" not in _of_traces(alone)
+
+
+_BOTH_WAYS = """\
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from langchain_community.vectorstores import FAISS
+from langchain_core.runnables import RunnableParallel, RunnablePassthrough
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+app = FastAPI()
+pages = FAISS.load_local("pages", OpenAIEmbeddings())
+
+
+class Desk:
+    async def stream(self, chain, question: str):
+        async for chunk in chain.astream(question):
+            yield chunk.content
+
+    async def answer(self, question: str, is_stream: bool):
+        found = RunnableParallel({"context": pages.as_retriever(), "question": RunnablePassthrough()})
+        chain = found | ChatOpenAI()
+        if is_stream:
+            return StreamingResponse(self.stream(chain, question))
+        return (await chain.ainvoke(question)).content
+
+    async def sum_up(self, question: str):
+        found = RunnableParallel({"context": pages.as_retriever(), "question": RunnablePassthrough()})
+        return (await (found | ChatOpenAI()).ainvoke(question)).content
+
+
+@app.post("/ask")
+async def ask(question: str, is_stream: bool):
+    return await Desk().answer(question, is_stream)
+
+
+@app.post("/sum")
+async def sum_up(question: str):
+    return await Desk().sum_up(question)
+"""
+
+
+def test_an_answer_is_read_where_it_is_streamed_and_where_it_is_whole(tmp_path: Path) -> None:
+    made = _of_traces(_design(tmp_path, _BOTH_WAYS))["rests_on_its_passages"]
+
+    assert made.spans == ["Desk.answer", "Desk.stream"]
+    assert made.when["all_of"][0] == {"field": "name", "one_of": made.spans}
+    # Those of another answer are none of this one.
+    assert [str(p) for p in made.evidence_from] == ["app.py:17"]

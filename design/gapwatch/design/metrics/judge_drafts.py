@@ -321,9 +321,9 @@ def _is_of_run(metric: MetricDesign, other: MetricDesign, code: ClaimedCode) -> 
     return not one.isdisjoint(in_graphs[1]) or not two.isdisjoint(in_graphs[0])
 
 
-def exchange_of(span: str) -> dict[str, Any]:
+def exchange_of(*spans: str) -> dict[str, Any]:
     """Return the condition that a span has what a model was sent and what it said; a judge of less would guess."""
-    return {"all_of": [{"field": "name", "one_of": [span]}, *({"field": f, "present": True} for f in OF_EXCHANGE)]}
+    return {"all_of": [{"field": "name", "one_of": list(spans)}, *({"field": f, "present": True} for f in OF_EXCHANGE)]}
 
 
 def cost_per_quality(component: ComponentDraft, metrics: list[MetricDesign]) -> MetricDesign | None:

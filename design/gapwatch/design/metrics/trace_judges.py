@@ -27,10 +27,10 @@ from gapwatch.design.metrics.searches.agent_evidence import AgentEvidence
 from gapwatch.design.metrics.searches.agent_runs import last_asker
 from gapwatch.design.metrics.searches.search_chains import FoundLine, search_chain
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
-from gapwatch.design.patterns.code_walk import callee_text
+from gapwatch.design.patterns.code_walk import callee_text, walk
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.patterns.model_calls import CALLS
-from gapwatch.design.source.ir import call_line, keywords_of
+from gapwatch.design.source.ir import call_line, is_call, keywords_of
 from gapwatch.design.source.program import last_name
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
@@ -47,6 +47,10 @@ _RUNS_SQL = re.compile(r"^_?(a?run|execute|exec|query)_sql(_query|_tool)?$")
 _GROUNDED = 1.0
 #: Names of agents and engines that a function makes for others to ask.
 _IS_MADE = re.compile(r"(Agent|AgentExecutor|QueryEngine|ChatEngine|Chain|RetrievalQA)$|^as_(query|chat)_engine$")
+
+
+#: Names of responses that are sent piece by piece.
+_IS_STREAM = re.compile(r"^(Streaming|EventSource|Sse|StreamingHttp)\w*Response$|^stream_with_context$")
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,9 @@ class TraceJudges:
                 found.append(searched)
         if found:
             asker, place = self._asker(found[0].symbol), found[0].place
+            # Another function that asks has an answer of its own.
+            answering = {h.symbol for h in asking} - {asker, found[0].symbol}
+            found = [f for f in found if f.symbol not in answering]
         else:
             asker, place, found = self._asks_what_is_made_elsewhere(component)
         if not found:
@@ -248,8 +255,9 @@ class TraceJudges:
         criterion = support_question(agent.symbol, given)
         made.rubric, made.claim = rubric_of(criterion, list(OF_EXCHANGE), [], OF_SUPPORT)
         own = [p.name for p in self._points if p.component == component.id and p.symbol == agent.symbol]
-        made.spans, made.fields, made.is_of_trace, made.tools = own[:1], list(OF_EXCHANGE), False, []
-        made.when = exchange_of(own[0]) if own else None
+        named = [*own[:1], *(self._streams_of(component, agent.symbol) if own else [])]
+        made.spans, made.fields, made.is_of_trace, made.tools = named, list(OF_EXCHANGE), False, []
+        made.when = exchange_of(*named) if own else None
         if made.when is not None and what == "tools" and not self._must_call(agent.symbol):
             made.when["all_of"].append({"field": OF_EXCHANGE[1], "not_matches": _CALLS_TOOLS})
         made.valid_when = "the last model call below the function is the one that writes the answer"
@@ -257,6 +265,18 @@ class TraceJudges:
         made.evidence_from = [f.place for f in found[:_MOST]]
         made.demand = max(worth_of(agent.symbol, [p.text for p in prompts]), _GROUNDED)
         return made
+
+    def _streams_of(self, component: ComponentDraft, symbol: str) -> list[str]:
+        """Return the spans of the generators by which a function answers piece by piece, after it has ended."""
+        subject = self._code.subject(symbol)
+        answered = [e for r in (subject.returned if subject is not None else ()) for e in walk(r) if is_call(e)]
+        if subject is None or subject.ir.is_generator or not any(_IS_STREAM.search(last_name(e)) for e in answered):
+            return []
+        given = {edge.dst for e in answered for edge in subject.inside(e)}
+        points = [p for p in self._points if p.component == component.id and p.symbol in given]
+        asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
+        every = [(p.name, self._code.subject(p.symbol)) for p in points if p.symbol in asking]
+        return [name for name, one in every if one is not None and one.ir.is_generator]
 
     def _must_call(self, symbol: str) -> bool:
         """Return whether a model may only call tools, so that the arguments of the last call are its answer."""
