@@ -160,3 +160,28 @@ def test_a_prompt_is_judged_where_it_is_sent(is_sent_below: bool, tmp_path: Path
 def test_a_label_about_answers_to_queries_asks_for_statements() -> None:
     assert is_for_statements("app.stream", "Using models to generate answers to queries.")
     assert not is_for_statements("app.stream", "Generate three queries that find the answer.")
+
+
+_GRADER = """\
+import openai
+
+client = openai.OpenAI()
+TASK = "You are a strict judge. Never give a grade without a reason. Do not grade what is not shown. Return JSON only."
+
+
+def grade(answer: str) -> str:
+    messages = [{"role": "system", "content": TASK}, {"role": "user", "content": answer}]
+    return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+
+
+if __name__ == "__main__":
+    print(grade("yes"))
+"""
+
+
+@pytest.mark.parametrize(("folder", "is_judged"), [("skill-eval", False), ("desk", True)])
+def test_a_program_that_evaluates_is_judged_by_nothing(folder: str, is_judged: bool, tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {f"{folder}/grader.py": _GRADER})))
+    every = [*made.metrics, *(s.metric for s in made.selection.shelf)]
+
+    assert any(m.source == "judge" for m in every) == is_judged

@@ -29,7 +29,7 @@ from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 #: Form of the steps of an agent, which sets no task.
 STEPS_OF_AGENT = re.compile(r"Thought:.*(Action|Observation|Final Answer)|^\s*Begin!", re.S)
 #: Functions that judge answers themselves.
-_OF_EVALUATION = re.compile(r"(^|[._])(eval|evals|evaluat\w*)([._]|$)", re.I)
+_OF_EVALUATION = re.compile(r"(^|[._-])(eval|evals|evaluat\w*)([._-]|$)", re.I)
 #: Most designed metrics of one component (the five-metric rule of the paper).
 MAX_DESIGNED = 5
 
