@@ -236,3 +236,41 @@ def test_a_patched_program_writes_them_too(is_told: bool, tmp_path: Path) -> Non
     sent = json.dumps([[{"role": "user", "content": "answer it"}]])
     assert exchange == ((sent, "to answer it") if is_told else (None, None))
     assert ("span_recording.asked(client.create)" in patch.text) == is_told
+
+
+_CHAT = """\
+async def answer(llm, tools, messages):
+    said = ""
+    stream = await llm.astream_chat_with_tools(tools, chat_history=messages)
+    async for part in stream:
+        said += part.delta
+    return said
+"""
+_ENGINE = """\
+import asyncio
+from types import SimpleNamespace as N
+from chat import answer
+async def parts():
+    for text in ("I", " see"):
+        yield N(delta=text, message=N(content=text, additional_kwargs={}), raw=None)
+    raw = N(choices=[N(finish_reason="stop")], usage=None)
+    yield N(delta="", message=N(content="I see", additional_kwargs={}), raw=raw)
+async def ask(tools, chat_history):
+    return parts()
+assert asyncio.run(answer(N(astream_chat_with_tools=ask), ["search"], ["found: one"])) == "I see"
+"""
+
+
+def test_a_patched_chat_with_tools_has_its_messages_and_the_text_of_its_stream(tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", {"chat.py": _CHAT})
+    reply = SpanMark(3, "reply", "reply", "astream_chat_with_tools")
+    span = PlannedSpan("c", "answer", "llm", "chat.py", "chat.answer", MarkedFunction("answer", 1, [reply]))
+    span.is_async, span.start = True, dict(_FIELDS)
+    patch = make_patch(copy, [span], ["chat.py"])
+    (tmp_path / "made.patch").write_text(patch.text)
+    subprocess.run(["git", "apply", str(tmp_path / "made.patch")], cwd=copy, check=True, timeout=20)
+
+    prompt, said = _exchange(run_patched(_ENGINE, copy), "answer")
+
+    assert "found: one" in str(prompt)
+    assert said == "I see"

@@ -33,7 +33,17 @@ _GOES_ON = re.compile(
     r"Bubble|Interrupt|Submitted|Finish|Complete|Terminat|Stop|Hand_?[Oo]ff|Deferred|Approval|Control"
 )
 SAID = "span_recording.said"
-SENT = ("system", "instructions", "systemInstruction", "messages", "prompt", "input", "contents")
+SENT = (
+    "system",
+    "instructions",
+    "systemInstruction",
+    "messages",
+    "prompt",
+    "input",
+    "contents",
+    "chat_history",
+    "user_msg",
+)
 
 
 def take(notes: dict[str, Any], value: Any) -> bool:

@@ -221,10 +221,10 @@ def _add_piece(notes: Any, chunk: Any) -> None:
             # Some providers give the tokens so far with each chunk, others with the last one.
             notes[key] = max(value, notes.get(key, 0)) if key in TOKENS else value
         choices = held(chunk, "choices")
-        delta = held(choices[0], "delta") if choices else delta or chunk
+        delta = held(choices[0], "delta") if choices else chunk if delta is None else delta
         text = said_text(delta) or held(delta, "text")
         if isinstance(delta, str):
-            text = delta if held(chunk, "type") == "response.output_text.delta" else None
+            text = delta if held(chunk, "type") in (None, "response.output_text.delta") else None
         said = notes.get(SAID) or ""
         notes[SAID], notes[_PIECES] = (said + text)[:MOST] if isinstance(text, str) else said, True
         if found and isinstance(held(whole, "output"), list):
