@@ -129,3 +129,28 @@ def work(tasks, last, tools):
     )
 
     assert [loop.default for loop in loops(tmp_path, source)] == ["done"]
+
+
+CHOSEN = (
+    _HEAD
+    + """
+def work(messages, tools):
+    while True:
+        answer = ask(messages)
+        if not answer.tool_calls:
+            return answer.content
+        found = tools.execute_tool(answer.tool_calls[0])
+        if found["status"] == "error":
+            content = f"Error: {found['result']}"
+        else:
+            content = str(found["result"])
+        messages.append({"role": "tool", "tool_call_id": answer.tool_calls[0].id, "content": content})
+"""
+)
+
+
+def test_a_text_of_an_error_that_becomes_the_result_of_a_tool_is_told(tmp_path: Path) -> None:
+    (loop,) = loops(tmp_path, CHOSEN)
+
+    line = 1 + CHOSEN.splitlines().index("            content = f\"Error: {found['result']}\"")
+    assert [(h.kind, h.line) for h in loop.told] == [("tool error", line)]

@@ -52,6 +52,16 @@ def search_pages(question):
         found.append(page["text"])
     return found
 """
+_OF_PAIR = """
+def looked_up(question):
+    found = [hit for hit in pages.search(search_text=question)]
+    return found, len(found)
+
+
+def search_pages(question):
+    found, number = looked_up(question)
+    return found, number
+"""
 _DROPS = """
 def search_pages(question):
     return [hit for hit in store.search("pages", question, score_threshold=0.7)]
@@ -86,12 +96,22 @@ def _made(root: Path, search: str, use: str = _USE, sent: str = _SENT, further: 
         (_FINDS, True),
         (_OF_LIST, True),
         (_READ_PAGER, True),
+        (_OF_PAIR, True),
         (_OF_PAGER, False),
         (_OF_OBJECT, False),
         (_DROPS, False),
         (_LOOKS_UP, False),
     ],
-    ids=["a watched client", "a list", "a pager that is read", "a pager", "an object", "a threshold", "a look-up"],
+    ids=[
+        "a watched client",
+        "a list",
+        "a pager that is read",
+        "a list and its length",
+        "a pager",
+        "an object",
+        "a threshold",
+        "a look-up",
+    ],
 )
 def test_what_can_be_counted_and_must_be_found_is_counted(search: str, is_counted: bool, tmp_path: Path) -> None:
     made = _made(tmp_path, search)

@@ -76,3 +76,44 @@ def test_cost_or_tokens_are_chosen_alike_with_and_without_a_list_of_prices(
     families.append({m.family for m in run_design(scan).metrics})
 
     assert families[0] == families[1] and families[0] & {"model_cost", "tokens_per_call"} == {family}
+
+
+_OF_TWO = """
+import openai
+from fastapi import FastAPI
+
+app = FastAPI()
+
+
+{asks}
+
+
+@app.post("/ask")
+def ask(question: str):
+    return {calls}
+"""
+_ASKS = """
+def ask_{n}(question):
+    messages = [{{"role": "user", "content": question}}]
+    return openai.OpenAI().chat.completions.create(model="gpt-4.1", messages=messages).choices[0].message.content
+"""
+_STREAMS = """
+def streamed_{n}(question):
+    messages = [{{"role": "user", "content": question}}]
+    for chunk in openai.OpenAI().chat.completions.create(model="gpt-4.1", messages=messages, stream=True):
+        print(chunk.choices[0].delta.content)
+"""
+
+
+@pytest.mark.parametrize(("told", "untold", "has_cost"), [(3, 1, True), (1, 2, False)])
+def test_cost_leaves_out_what_nobody_tells_where_most_calls_tell_it(
+    told: int, untold: int, has_cost: bool, tmp_path: Path
+) -> None:
+    asks = [_ASKS.format(n=n) for n in range(told)] + [_STREAMS.format(n=n) for n in range(untold)]
+    names = [f"ask_{n}(question)" for n in range(told)] + [f"streamed_{n}(question)" for n in range(untold)]
+    source = _OF_TWO.format(asks="\n\n".join(asks), calls=", ".join(names))
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": source})))
+
+    costs = [m for m in made.metrics if m.family == "model_cost"]
+    assert bool(costs) == has_cost
+    assert all(m.valid_when.startswith(f"{untold} of {told + untold} calls tell no tokens") for m in costs)

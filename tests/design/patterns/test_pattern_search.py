@@ -22,6 +22,7 @@ FIRES: dict[str, tuple[str, str]] = {
         "has_retry_loop:attempt",
         "def again(fn):\n    def run(*a):\n        for attempt in range(3):\n            try:\n                return fn(*a)\n            except OSError:\n                pass\n    return run\n@again\ndef f(): ...\n",
     ),
+    "attempts of a queue": ("has_retry_loop:queue", "from celery import Celery\napp = Celery()\n@app.task(autoretry_for=(OSError,))\ndef f(): g()\n"),
     "client retries": ("has_retry_loop:client", "from openai import OpenAI\nc = OpenAI(max_retries=4)\n"),
     "handler cascade": ("has_cascade:rules", "def f(q):\n    try:\n        return ask_primary(q)\n    except OSError:\n        return ask_fallback(q)\ndef ask_primary(q): ...\ndef ask_fallback(q): ...\n"),
     "cascade over providers": ("has_cascade:table", "def f(providers, q):\n    for p in providers:\n        try:\n            return p.search(q)\n        except OSError:\n            continue\n"),

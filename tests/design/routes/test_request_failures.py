@@ -267,3 +267,29 @@ def test_requests_that_search_or_take_documents_in_are_counted_with_those_that_a
 
     found = {h.symbol.rpartition(".")[2] for h in made.hits if h.pattern == "fails_request"}
     assert found == {"search", "upload", "store_page"}, "a task after the answer, too"
+
+
+TAKEN = """
+import typer
+from openai import OpenAI
+
+app = typer.Typer()
+
+
+def told(question: str):
+    try:
+        return OpenAI().chat.completions.create(model="m", messages=[question]).choices[0].message.content
+    except Exception as error:
+        return f"That did not work: {error}"
+
+
+@app.command()
+def ask(question: str):
+    print(told(question))
+"""
+
+
+def test_errors_do_not_leave_a_run_whose_work_takes_each_of_them(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"app.py": TAKEN})))
+
+    assert {(h.symbol, h.kind) for h in made.hits if h.pattern == "fails_run"} == {("app.told", "answer")}

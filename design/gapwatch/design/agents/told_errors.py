@@ -9,7 +9,15 @@ from dataclasses import replace
 from gapwatch.design.agents.exit_causes import is_of_form
 from gapwatch.design.agents.turns import runs_tool
 from gapwatch.design.patterns.code_runs import find_code_runs
-from gapwatch.design.patterns.code_walk import arguments_of, constants_in, keyword, own_expressions, text_of, walk
+from gapwatch.design.patterns.code_walk import (
+    arguments_of,
+    constants_in,
+    keyword,
+    own_expressions,
+    target_names,
+    text_of,
+    walk,
+)
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.routes.failure_answers import find_failure_answers
 from gapwatch.design.routes.forms import Forms
@@ -47,14 +55,22 @@ def tool_errors(subject: Subject, inside: Iterable[Stmt]) -> Iterator[PatternHit
     """Yield the lines at which some statements of a function make an error text the result of a tool."""
     inside = list(inside)
     seen: set[int] = set()
+    told: set[str] = set()  # names that are the content of a result
     for s in inside:
         for e in own_expressions(s):
             for one in walk(e):
                 content = _result(one)
+                told |= {str(content[1])} if content is not None and content[0] == "n" else set()
                 if content is not None and _is_error(content) and line_of(s) not in seen:
                     seen.add(line_of(s))
                     yield subject.hit(_PATTERN, line_of(s), line_of(s), "tool error", f"told: {text_of(content)}", 0.9)
     for s in inside:
+        value = (
+            value_of(s) if s[0] == "assign" and told.intersection(n for t in s[2] for n in target_names(t)) else None
+        )
+        if value is not None and value[0] in "fko" and _is_error(value) and line_of(s) not in seen:
+            seen.add(line_of(s))
+            yield subject.hit(_PATTERN, line_of(s), line_of(s), "tool error", f"told: {text_of(value)}", 0.8)
         for handler in handlers_of(s) if s[0] == "try" else ():
             body = list(statements(handler_body(handler)))
             for x in body:

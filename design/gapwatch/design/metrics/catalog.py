@@ -173,7 +173,9 @@ class Catalog:
             {
                 "form": "label",
                 "field": "attributes.finish_reason",
-                "bad": ["length", "content_filter", "max_tokens", "refusal"],
+                "bad": [
+                    *("length", "max_tokens", "content_filter", "content_filtered", "guardrail_intervened", "refusal"),
+                ],
             },
             purpose="answers are not cut off or filtered",
             concern="quality",

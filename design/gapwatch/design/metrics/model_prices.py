@@ -134,6 +134,10 @@ def why_without_cost(metric: MetricDesign, named: Sequence[str], instrumentation
     return "the code names no chat model with a public price, and replies of its models say none"
 
 
+#: Of so many calls of models, one may tell no tokens.
+MOST_UNTOLD = 3
+
+
 class ReadUsage:
     """Queries about the tokens of a pipeline's model calls.
 
@@ -158,11 +162,15 @@ class ReadUsage:
         hits = [h for h in code.material.hits if (h.pattern, h.kind) == ("calls_llm", "direct") and not is_tool_run(h)]
         run = {(p.path, p.line) for m in metrics if m.family == "model_latency" for p in m.places}
         self._hits = [h for h in hits if (h.path, h.line) in run and not is_beside_the_pipeline(h.path)]
+        self._untold: list[PatternHit] = []
         self._why = self._partial()
 
     def why_not(self, metric: MetricDesign) -> str | None:
         """Return why the tokens of a run are not those of its answers, or why nothing says their cost; else None."""
         why = self._why if metric.family in _FAMILIES else None
+        if metric.family in _FAMILIES and self._untold:
+            first, count = self._untold[0], len(self._untold)
+            metric.valid_when = f"{count} of {len(self._hits)} calls tell no tokens, such as {first.path}:{first.line}"
         return why or why_without_cost(metric, self._named, self._instrumentation)
 
     def _partial(self) -> str | None:
@@ -170,10 +178,11 @@ class ReadUsage:
         if cached := [h for h in told if h.evidence.startswith("anthropic.") and self._says(h, _CACHED)]:
             return f"what is read from the cache at {cached[0].path}:{cached[0].line} is not among the tokens"
         functions, names = {h.symbol for h in told}, {h.symbol.rpartition(".")[2] for h in told}
-        for h in self._hits:
-            # A client of another provider is a way beside those that tell.
-            if h not in told and h.symbol not in functions and h.symbol.rpartition(".")[2] not in names:
-                return f"nobody reads the tokens of the call at {h.path}:{h.line}"
+        # A client of another provider is a way beside those that tell.
+        others = (h for h in self._hits if h not in told and h.symbol not in functions)
+        self._untold = [h for h in others if h.symbol.rpartition(".")[2] not in names]
+        if len(self._untold) * MOST_UNTOLD > len(self._hits):
+            return f"nobody reads the tokens of the call at {self._untold[0].path}:{self._untold[0].line}"
         evidence = [f"{h.evidence}." for h in self._hits]
         tags = {s.id for s in self._code.material.graph.symbols if s.tags}
         for external in self._code.material.graph.externals:

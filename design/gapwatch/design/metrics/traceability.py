@@ -139,7 +139,7 @@ MAX_PAGES = 3
 #: Families that may page, the most urgent first: a request or a run that fails, no answer, nothing found.
 _URGENT = (*FAILED_RUNS, "answer_present", "passages_found")
 #: Families that do where the function itself asks a model.
-_URGENT_OF_MODELS = ("error_rate", "service_errors")
+_URGENT_OF_MODELS = ("error_rate",)
 
 
 def _urgency(metric: MetricDesign) -> int:

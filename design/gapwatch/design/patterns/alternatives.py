@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gapwatch.design.patterns.code_walk import names_in
+from gapwatch.design.patterns.code_walk import names_in, own_expressions
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, line_of, value_of
 from gapwatch.design.source.program import inner_bodies, statements
@@ -98,14 +98,24 @@ def _branches(s: Stmt) -> Iterator[tuple[set[str], Body]]:
         yield {name for name in names_in(test) if not _OF_REQUESTS.search(name) and not name.isupper()}, block
 
 
+def _last(dotted: str) -> str:
+    return dotted.rpartition(".")[2]
+
+
 def _made_in(subject: Subject, block: Body) -> set[str]:
     """Return the own classes whose objects a block gives back or keeps, made or by one of their class methods."""
     out: set[str] = set()
     for s in statements(block):
         if s[0] not in ("return", "assign") or value_of(s) is None:
             continue
+        named = {_last(name) for e in own_expressions(s) for name in names_in(e)}
         for edge in subject.sites.inside.get((subject.symbol, line_of(s)), ()):
             owner = edge.dst.removesuffix(".__init__") if edge.kind == "construct" else edge.dst.rpartition(".")[0]
-            if edge.kind in ("construct", "call") and owner.rpartition(".")[2][:1].isupper():
-                out.add(owner)
+            if edge.kind not in ("construct", "call") or not _last(owner)[:1].isupper():
+                continue
+            # A class may inherit what makes its objects.
+            heirs = (
+                [c.symbol for c in subject.program.classes if c.ir.name in named] if _last(owner) not in named else []
+            )
+            out.add(heirs[0] if len(heirs) == 1 else owner)
     return out

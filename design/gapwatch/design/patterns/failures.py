@@ -135,13 +135,14 @@ def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
         if not is_retry and _ATTEMPT.search(name):
             is_retry = True
         inside = [edge.dst for symbol in (owner, outer) for edge in subject.sites.inside_of(symbol, call)]
-        if not is_retry and is_call(decorator) and any(k and "autoretry" in k for k, _ in keywords_of(decorator)):
-            is_retry = True
+        is_job = is_call(decorator) and any(k and "autoretry" in k for k, _ in keywords_of(decorator))
+        is_retry |= is_job
         if not is_retry:
             is_retry = any(_is_retrying_decorator(subject, dst) for dst in inside)
         if is_retry:
             # What the repository's own decorator wraps is one attempt; the loop in the decorator knows how they end.
-            kind = "attempt" if inside else "decorator"
+            # A queue runs each attempt by itself, and hands it to a worker through what the decorator makes.
+            kind = "queue" if is_job else "attempt" if inside else "decorator"
             yield subject.hit("has_retry_loop", line, subject.ir.line, kind, f"@{text_of(decorator)}", 0.95)
 
 

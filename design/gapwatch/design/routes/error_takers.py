@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gapwatch.design.patterns.code_walk import calls_in, kinds_of, tags_in
+from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in, own_expressions, tags_in, walk
 from gapwatch.design.source.ir import (
     Stmt,
     body_of,
@@ -101,3 +101,14 @@ def is_broad_handler(handler: Stmt) -> bool:
     """Return whether a handler takes errors of any kind."""
     names = {last_name(one) for one in kinds_of(handler)}
     return not names or bool(names & _BROAD)
+
+
+def awaited_names(s: Stmt) -> set[str]:
+    """Return the names that a statement waits for."""
+    waits = [e for whole in own_expressions(s) for e in walk(whole) if e[0] == "w"]
+    return {name for e in waits for name in names_in(e)}
+
+
+def says_the_end(s: Stmt) -> bool:
+    """Return whether a statement sends a mark at the end of a stream, which says nothing of what came before."""
+    return s[0] == "expr" and s[2][0] == "y" and not names_in(s[2])

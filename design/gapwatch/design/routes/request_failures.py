@@ -15,6 +15,7 @@ from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
 from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.routes.error_takers import (
+    awaited_names,
     does_more_than_read,
     handles_line,
     is_broad_handler,
@@ -22,6 +23,7 @@ from gapwatch.design.routes.error_takers import (
     raises_own_status,
     raises_status,
     refusal_line,
+    says_the_end,
     takes_all_errors,
     takes_faults,
 )
@@ -248,7 +250,7 @@ class _Failures:
                 # A task fails where it is waited for.
                 made |= {call_line(c) for c in calls_of(value)}
                 names = {n for t in s[2] for n in names_in(t)}
-                lines |= {line_of(x) for x in subject.statements if x[0] not in _BLOCKS and names & _awaited(x)}
+                lines |= {line_of(x) for x in subject.statements if x[0] not in _BLOCKS and names & awaited_names(x)}
         return lines - made
 
     def _makes_stream(self, subject: Subject, call: Expr) -> bool:
@@ -264,7 +266,7 @@ class _Failures:
             taken: Lines at which it calls what takes each error itself.
         """
         work, symbol = self._work(subject), subject.symbol
-        if work and work <= set(taken):
+        if work and all(line in taken or self._is_taken_below(subject, line) for line in work):
             return
         taking = [s for s in subject.statements if s[0] == "try" and takes_all_errors(s)]
         if not work and symbol in self._ways.waiting and not self._makes_streams(subject):
@@ -277,6 +279,18 @@ class _Failures:
             line, end = subject.ir.line, subject.ir.end
             name = subject.ir.name or "the page"
             yield subject.hit(_REQUEST, max(line, 1), end, "raises", f"errors leave {name}", 0.9)
+
+    def _is_taken_below(self, subject: Subject, line: int) -> bool:
+        """Return whether what a line calls takes each error of its own work."""
+        inside = [e for e in self._sites.inside.get((subject.symbol, line), ()) if e.dst in self._ways.waiting]
+        return bool(inside) and line not in self._lines.get(subject.symbol, ()) and all(map(self._takes_all, inside))
+
+    def _takes_all(self, edge: CallEdge) -> bool:
+        below = self._subject(edge.dst) if edge.dst in self._numbers else None
+        if below is None or below.ir.is_generator:
+            return False
+        taking, work = [s for s in _tries(below) if takes_all_errors(s)], self._work(below)
+        return bool(work) and all(any(protects_line(s, line) for s in taking) for line in work)
 
     def _makes_streams(self, subject: Subject) -> bool:
         return any(self._makes_stream(subject, c) for c in subject.calls)
@@ -346,7 +360,7 @@ class _Failures:
     def _given_up(self, subject: Subject) -> Iterator[PatternHit]:
         """Yield what a function gives back where all that it does has failed."""
         body = [s for s in subject.ir.body if s[0] != "expr" or s[2][0] != "k"]
-        while body and _says_the_end(body[-1]):
+        while body and says_the_end(body[-1]):
             body.pop()
         if not body or body[-1][0] != "try" or sum(1 for s in body if s[0] == "try") > 1:
             return
@@ -359,11 +373,6 @@ class _Failures:
                 for hit in self._by_symbol[subject.symbol]:
                     if hit.pattern == "returns_failure" and int(handler[0]) <= hit.line <= last:
                         yield replace(hit, pattern=_REQUEST, kind="answer")
-
-
-def _awaited(s: Stmt) -> set[str]:
-    waits = [e for whole in own_expressions(s) for e in walk(whole) if e[0] == "w"]
-    return {name for e in waits for name in names_in(e)}
 
 
 def _tries(subject: Subject) -> list[Stmt]:
@@ -386,8 +395,3 @@ def _hands_on(subject: Subject) -> bool:
     given = {p.name for p in subject.ir.params}
     loops = [s for s in subject.statements if s[0] == "for"]
     return subject.ir.is_generator and any(is_name(iterable_of(s)) and name_of(iterable_of(s)) in given for s in loops)
-
-
-def _says_the_end(s: Stmt) -> bool:
-    """Return whether a statement sends a mark at the end of a stream, which says nothing of what came before."""
-    return s[0] == "expr" and s[2][0] == "y" and not names_in(s[2])

@@ -17,6 +17,7 @@ from dataclasses import replace
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
+from gapwatch.design.metrics.outside.own_exceptions import OwnExceptions
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
@@ -29,7 +30,6 @@ from gapwatch.design.patterns.code_walk import arguments_of, calls_of, names_in,
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.routes.apologies import apologies
-from gapwatch.design.routes.error_takers import refuses_requests
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -111,6 +111,7 @@ class Consequences:
         self.errors = ErrorPaths(code)
         self._on_path: dict[str, bool] = {}
         self._found = FoundPassages(code)
+        self._exceptions = OwnExceptions(code)
 
     def kept(self, metric: MetricDesign) -> MetricDesign | str:
         """Return a metric with the places that show a consequence, or why it comes into a portfolio by name alone."""
@@ -163,8 +164,8 @@ class Consequences:
             return self._why_no_answer(subject, place)
         if field == _SWALLOWED:
             return self._why_swallowed(subject, place)
-        if field == _STATUS and self._refuses(subject):
-            return "its exceptions refuse requests that are at fault, too"
+        if field == _STATUS and metric.pattern in ("calls_external_api", "has_db_write"):
+            return self._exceptions.why_not(subject, metric.pattern == "has_db_write")
         if field == _STATUS and metric.pattern == "has_try_except":
             return None if self.is_on_path(subject.symbol) else _OFF_PATH
         if field == "attributes.fallback_depth":
@@ -180,11 +181,6 @@ class Consequences:
         if field == "attributes.retrieved_count":
             return _GROWS if _of_memory(subject) else self._found.why_not(subject.symbol, place)
         return None
-
-    def _refuses(self, subject: Subject) -> bool:
-        """Return whether a function, or one that it calls, refuses requests by a status of its own."""
-        called = (self.code.subject(edge.dst) for call in subject.calls for edge in subject.inside(call))
-        return any(refuses_requests(one.ir.body) for one in (subject, *called) if one is not None)
 
     def _why_no_answer(self, subject: Subject, place: CodePlace) -> str | None:
         if _is_page(subject):

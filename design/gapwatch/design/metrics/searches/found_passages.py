@@ -156,14 +156,20 @@ class FoundPassages:
             if subject.reach(inner).capability == "retrieval" and any(map(_LISTS.search, names)):
                 return True
             others = [o for edge in subject.inside(inner) if (o := subject.other(edge.dst)) is not None]
-            return bool(others) and all(
-                o.ir.returns is not None and self._of_annotation(o, o.ir.returns) for o in others
-            )
+            return bool(others) and all(self._gives_list(o, seen) for o in others)
         name = inner[1] if inner[0] == "n" else ""
         if not name or name in seen or len(seen) > _MAX_NAMES:
             return False
         values = [v for s in subject.statements if s[0] == "assign" for n, v in bindings_of(s) if n == name]
         return bool(values) and all(self._is_list(subject, v, seen | {name}) for v in values if v != ("k", None))
+
+    def _gives_list(self, subject: Subject, seen: frozenset[str]) -> bool:
+        """Return whether a function says that it gives a list, or gives one wherever it returns something."""
+        if subject.ir.returns is not None:
+            return bool(self._of_annotation(subject, subject.ir.returns))
+        given, inside = [e for e in subject.returned if e != ("k", None)], seen | {subject.symbol}
+        is_new = subject.symbol not in seen and len(seen) <= _MAX_NAMES and not subject.ir.is_generator
+        return is_new and bool(given) and all(self._is_list(subject, e, inside) for e in given)
 
     # -- the way to a model --------------------------------------------------------------------------------------
 

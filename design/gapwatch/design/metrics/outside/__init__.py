@@ -1,0 +1,1 @@
+"""Holds what exceptions of functions say of the services and stores that they ask."""
