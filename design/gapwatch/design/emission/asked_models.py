@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
+from types import CoroutineType
 from typing import Any
 
 from opentelemetry import context
 
 from gapwatch.design.emission.missing_replies import gives_error, is_unanswered
 from gapwatch.design.emission.recorded_replies import sent_in
-from gapwatch.design.emission.recorded_values import MOST, written
+from gapwatch.design.emission.recorded_values import MOST, quiet, written
 
 NOTES, IS_MODEL = "span_recording.notes", "span_recording.is_model"
 _ASKING = "span_recording.asking"
@@ -23,10 +23,15 @@ def asked(function: Any) -> Any:
     inner = counted(function)
 
     def ask(*args: Any, **kwargs: Any) -> Any:
-        tell(context.get_value(NOTES), "model_prompt", written(sent_in(args, kwargs), 3 * MOST))
+        _tell_sent(args, kwargs)
         return inner(*args, **kwargs)
 
     return ask
+
+
+@quiet()
+def _tell_sent(args: Any, kwargs: Any) -> None:
+    tell(context.get_value(NOTES), "model_prompt", written(sent_in(args, kwargs), 3 * MOST))
 
 
 def counted(function: Any) -> Any:
@@ -36,14 +41,14 @@ def counted(function: Any) -> Any:
         asking = Asking()
         with asking:
             result = function(*args, **kwargs)
-        return asking.wait(result) if inspect.iscoroutine(result) else asking.given(result)
+        return asking.wait(result) if type(result) is CoroutineType else asking.given(result)
 
     return ask
 
 
 def waited_for(waiting: Any) -> Any:
     """Return what an `await` waits for; of an object that is no coroutine, a call without a reply is counted here."""
-    return waiting if inspect.iscoroutine(waiting) else Asking().wait(waiting)
+    return waiting if type(waiting) is CoroutineType else Asking().wait(waiting)
 
 
 def tell(notes: Any, name: str, value: Any) -> None:

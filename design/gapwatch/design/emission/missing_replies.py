@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gapwatch.design.emission.recorded_values import held
+from gapwatch.design.emission.recorded_values import held, quiet
 
 
 def is_unanswered(error: BaseException | None) -> bool:
@@ -18,6 +18,7 @@ def is_unanswered(error: BaseException | None) -> bool:
     return isinstance(error, Exception) and not is_end and not waits
 
 
+@quiet(bool)
 def gives_error(value: Any, read: Any = held) -> bool:
     """Return whether what a model's client gave holds an error in place of a reply.
 

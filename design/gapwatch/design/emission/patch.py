@@ -297,12 +297,14 @@ def _note(mark: SpanMark, statement: ast.stmt) -> str | None:
         if not isinstance(node, ast.Call) or not node.lineno <= mark.line <= (node.end_lineno or 0):
             continue
         text: ast.expr | None = node.args[0] if node.args else None
+        member = ""
         if isinstance(node.func, ast.Attribute) and node.func.attr == "json" and not node.args:
-            text = ast.Attribute(node.func.value, "text", ast.Load())
+            # Not every object with that method has a text, and some raise where it is asked for.
+            text, member = node.func.value, ', "text"'
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         is_parser = any(word in name.lower() for word in ("load", "json", "parse", "decode", "valid", "invoke"))
         if is_parser and text is not None and not any(isinstance(n, ast.Call | ast.Await) for n in ast.walk(text)):
-            return f'{HELPER}.note("{mark.field}", {ast.unparse(text)})'
+            return f'{HELPER}.note("{mark.field}", {ast.unparse(text)}{member})'
     return None
 
 

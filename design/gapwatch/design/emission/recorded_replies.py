@@ -9,7 +9,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from gapwatch.design.emission.recorded_values import MOST, held, written
+from gapwatch.design.emission.recorded_values import MOST, held, quiet, written
 
 TOKENS = {
     "gen_ai.usage.input_tokens": (
@@ -46,6 +46,7 @@ SENT = (
 )
 
 
+@quiet(bool)
 def take(notes: dict[str, Any], value: Any) -> bool:
     """Add what a reply says to the notes; return whether it is one."""
     found = reply_notes(value)
@@ -65,6 +66,7 @@ def json_objects(text: Any) -> Any:
         return None
 
 
+@quiet(([], ""))
 def parts_in(piece: Any, before: str = "") -> tuple[list[Any], str]:
     """Return the parts of a streamed reply in some lines of a body, `data: {...}` or JSON alone, and what ends later.
 
@@ -84,6 +86,7 @@ def parts_in(piece: Any, before: str = "") -> tuple[list[Any], str]:
     return parts, last if is_begun and len(last) <= MOST else ""
 
 
+@quiet()
 def as_chunk(value: Any) -> Any:
     """Return a chunk of a streamed reply that a generator passes on, as an object; None for other values."""
     if isinstance(value, dict):
@@ -108,6 +111,7 @@ def json_plain(text: Any) -> Any:
         return None
 
 
+@quiet()
 def whole_reply(value: Any) -> Any:
     """Return the reply that an HTTP response or the helper of a stream holds by now; None without one."""
     response = held(value, "http_response") or value
@@ -122,6 +126,7 @@ def whole_reply(value: Any) -> Any:
     return next((s for s in (*snapshots, held(state, "_completed_response")) if s is not None), None)
 
 
+@quiet(dict)
 def reply_notes(value: Any) -> dict[str, Any]:
     """Return model, tokens and finish reason of a model's reply, as attributes; nothing of other values."""
     raw = held(value, "raw") or (value.get("raw") if isinstance(value, dict) else None)
@@ -204,6 +209,7 @@ def _run_notes(value: Any) -> dict[str, Any]:
     return found
 
 
+@quiet()
 def said_text(value: Any) -> str | None:
     """Return the text of a model's reply, or JSON of the calls of tools that it is; None for other values."""
     final = held(value, "final_output") if isinstance(held(value, "raw_responses"), list) else None
@@ -245,6 +251,7 @@ def _is_thought(part: Any) -> bool:
     return "thinking" in kind or "reasoning" in kind or _member(part, "reasoningContent") is not None
 
 
+@quiet()
 def called(call: Any) -> Any:
     """Return name and arguments of a call of a tool."""
     function = held(call, "function") or call
@@ -294,6 +301,7 @@ _SERVERS = {
 }
 
 
+@quiet()
 def request_outcome(result: Any, error: BaseException | None, has_begun: bool, read: Any = held) -> str | None:
     """Return what became of a request: `answered`, `refused` for a fault of its own, or `failed`; None if it was left.
 
@@ -305,7 +313,8 @@ def request_outcome(result: Any, error: BaseException | None, has_begun: bool, r
     """
     if error is None:
         given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
-        status = getattr(result, "status_code", given)
+        status = held(result, "status_code")
+        status = given if status is None else status
         status = status if type(status) is int else 200
     else:
         kinds = type(error).__mro__
@@ -344,6 +353,7 @@ def _is_of_library(kind: type) -> bool:
     return "site-packages" in path or "dist-packages" in path
 
 
+@quiet()
 def count_found(value: Any) -> int | None:
     """Return the number of results of a search, also in a state of a graph; None if there is no list of them."""
     for name in ("documents", "source_nodes", "points", "matches", "results", "objects", "ids"):

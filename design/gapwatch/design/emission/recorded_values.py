@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import logging
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+_Function = TypeVar("_Function")
 MOST = 20_000  # characters of an input or an output
+
+
+def quiet(otherwise: Any = None) -> Callable[[_Function], _Function]:
+    """Return a decorator of functions of the recorder: what one raises is logged, for a program must not notice it.
+
+    Args:
+        otherwise: What the function gives then; a type makes a new value.
+    """
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception:
+                logging.getLogger("span_recording").debug("%s failed", function.__name__, exc_info=True)
+                return otherwise() if isinstance(otherwise, type) else otherwise
+
+        return run
+
+    return decorate
 
 
 def written(value: Any, most: int = MOST) -> str:
@@ -14,9 +40,13 @@ def written(value: Any, most: int = MOST) -> str:
     if value is None:
         return ""
     try:
-        text = value if isinstance(value, str) else json.dumps(stored(value), ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
+        text = value if isinstance(value, str) else json.dumps(stored(value), ensure_ascii=False, default=told)
+    except Exception:
         return f"<{type(value).__name__}>"
+    return _cut(text, most)
+
+
+def _cut(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     half = (most - 50) // 2
@@ -32,11 +62,19 @@ _ROWS = ("Row", "RowMapping", "Record")
 _SECRETS = re.compile(r"api_?key|secret|passw(or)?d|authorization|credential|(access|auth|refresh|bearer)_?token", re.I)
 
 
+def told(value: Any) -> str:
+    """Return an object in the words of its program; by its class where it has none to say, or fails to."""
+    try:
+        return str(value)[:MOST]
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
 def stored(value: Any, levels: int = 10, room: list[int] | None = None) -> Any:
     """Return a value with its objects as mappings of what they store, so that JSON holds the texts of documents.
 
     A list of at least 33 numbers is a vector, of which nobody reads a number; of other lists the first 100 members are
-    taken. An object without a text in it is written as the program does.
+    taken. An object without a text in it is written as the program does; one that cannot be looked at, by its class.
 
     Args:
         value: The value.
@@ -45,22 +83,34 @@ def stored(value: Any, levels: int = 10, room: list[int] | None = None) -> Any:
     """
     room = [5_000] if room is None else room
     room[0] -= 1
-    if isinstance(value, str | int | float | None) or levels <= 0 or room[0] <= 0:
+    try:
+        return _stored(value, levels, room)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _stored(value: Any, levels: int, room: list[int]) -> Any:
+    if isinstance(value, str | bytes | bytearray):
+        room[0] -= min(len(value) // MOST, 4) * 100
+        return _cut(value, 4 * MOST) if isinstance(value, str) else str(bytes(value[:MOST]))
+    if isinstance(value, int | float | None):
         return value
+    if levels <= 0 or room[0] <= 0:
+        return f"<{type(value).__name__}>"
     if isinstance(value, list | tuple | set | frozenset):
-        members = [*value]
-        if len(members) > 32 and all(type(v) in (int, float) for v in members):
-            return f"<{len(members)} numbers>"
-        return [stored(v, levels - 1, room) for v in members[:100]]
+        members = [*itertools.islice(value, 100)]
+        if len(value) > 32 and all(type(v) in (int, float) for v in members):
+            return f"<{len(value)} numbers>"
+        return [stored(v, levels - 1, room) for v in members]
     if isinstance(value, dict):
-        hidden = [n for n, v in value.items() if isinstance(v, str) and v and _SECRETS.search(str(n))]
-        shown = [*value.items()][:100]
-        return {str(n): "<secret>" if n in hidden else stored(v, levels - 1, room) for n, v in shown}
+        items = [*itertools.islice(value.items(), 100)]
+        hidden = [n for n, v in items if isinstance(v, str) and v and _SECRETS.search(told(n))]
+        return {told(n): "<secret>" if n in hidden else stored(v, levels - 1, room) for n, v in items}
     if type(value).__name__ in _ROWS and callable(held(value, "keys")):
         return stored(dict(value), levels - 1, room)
     if type(value).__name__ == "ndarray":
         return "<ndarray>"
-    fields = getattr(value, "__dict__", None) or {n: held(value, n) for n in getattr(type(value), "__slots__", ())}
+    fields = held(value, "__dict__") or {n: held(value, n) for n in getattr(type(value), "__slots__", ())}
     own = next((fields[n] for n in _DATA if isinstance(fields.get(n), dict | list | tuple)), None)
     texts = [n for n in _TEXTS if isinstance(fields.get(n), str) and fields[n]]
     public = [n for n in fields if str(n)[:1] != "_"]

@@ -25,7 +25,8 @@ from gapwatch.design.emission.recorded_replies import (
     texts_in,
     whole_reply,
 )
-from gapwatch.design.emission.recorded_values import MOST, held, written
+from gapwatch.design.emission.recorded_values import MOST, held, quiet, told, written
+from gapwatch.design.emission.sent_chunks import gives_async, sent_on
 
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
@@ -41,35 +42,35 @@ def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool
     """
 
     def decorate(function: Any) -> Any:
-        signature = inspect.signature(function)
+        if not inspect.isroutine(function):
+            return function  # What a framework made of it stays what it is, such as a task of a queue.
+
+        @quiet()
+        def tell_input(span: Any, args: Any, kwargs: Any) -> None:
+            given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
+            span.set_attribute("input.value", written({k: v for k, v in given.items() if k not in ("self", "cls")}))
+
+        @quiet()
+        def new_span(args: Any, kwargs: Any) -> Any:
+            span = _tracer.start_span(name)
+            span.set_attribute("openinference.span.kind", _KINDS.get(kind, "CHAIN"))
+            span.set_attribute("gapwatch.component", component)
+            tell_input(span, args, kwargs)
+            return span
 
         def open_span(args: Any, kwargs: Any) -> Any:
             if is_there:
                 return _Open(trace.get_current_span(), dict(start), False, kind)
-            span = _tracer.start_span(name)
-            span.set_attribute("openinference.span.kind", _KINDS.get(kind, "CHAIN"))
-            span.set_attribute("gapwatch.component", component)
-            given = signature.bind_partial(*args, **kwargs).arguments
-            span.set_attribute("input.value", written({k: v for k, v in given.items() if k not in ("self", "cls")}))
-            return _Open(span, dict(start), True, kind)
+            return _Open(new_span(args, kwargs) or trace.INVALID_SPAN, dict(start), True, kind)
 
         if inspect.isasyncgenfunction(function):
-
-            @functools.wraps(function)
-            async def give_async(*args: Any, **kwargs: Any) -> Any:
-                sent = _sent_async(open_span(args, kwargs), function(*args, **kwargs))
-                try:
-                    async for chunk in sent:
-                        yield chunk
-                finally:
-                    await sent.aclose()
-
-            return give_async
+            opened = lambda *args, **kwargs: (open_span(args, kwargs), function(*args, **kwargs))  # noqa: E731
+            return functools.wraps(function)(gives_async(opened))
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def give(*args: Any, **kwargs: Any) -> Any:
-                return (yield from _sent(open_span(args, kwargs), function(*args, **kwargs)))
+                return (yield from sent_on(open_span(args, kwargs), function(*args, **kwargs)))
 
             return give
         if inspect.iscoroutinefunction(function):
@@ -103,70 +104,45 @@ def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool
     return decorate
 
 
-async def _sent_async(call: Any, source: Any) -> Any:
-    """Give the chunks of an asynchronous generator; the span ends with it."""
-    try:
-        while True:
-            with call:
-                try:
-                    chunk = await anext(source)
-                except StopAsyncIteration:
-                    break
-            call.add(chunk)
-            yield chunk
-    except BaseException as error:
-        call.end(None, error)
-        raise
-    finally:
-        if hasattr(source, "aclose"):
-            await source.aclose()
-    call.end(None, None)
-
-
-def _sent(call: Any, source: Any) -> Any:
-    """Give the chunks of a generator; the span ends with it."""
-    try:
-        while True:
-            with call:
-                try:
-                    chunk = next(source)
-                except StopIteration as stop:
-                    result = stop.value
-                    break
-            call.add(chunk)
-            yield chunk
-    except BaseException as error:
-        call.end(None, error)
-        raise
-    finally:
-        source.close()
-    call.end(None, None)
-    return result
-
-
 def _ended(call: Any, result: Any) -> Any:
     """End the span, or let it end with the stream that the function hands on; return the result."""
-    source = getattr(result, "body_iterator", result)  # Starlette's, or a generator
-    is_async = inspect.isasyncgen(source) or (source is not result and hasattr(source, "__aiter__"))
-    if "of_response" not in call.notes.values() or not (is_async or inspect.isgenerator(source)):
+    sent = _handed_on(call, result)
+    if sent is None:
         # An object that is gone through later must stay of its class.
-        call.is_handed_on = hasattr(result, "__aiter__") or hasattr(result, "__next__")
+        call.is_handed_on = any(hasattr(type(result), name) for name in ("__aiter__", "__next__"))
         call.end(result, None)
-        return result
-    sent = _sent_async(call, aiter(source)) if is_async else _sent(call, source)
+    return result if sent is None else sent
+
+
+@quiet()
+def _handed_on(call: Any, result: Any) -> Any:
+    """Return a result whose stream ends the span; None where it is no stream, or the span is not about it."""
+    if not any(isinstance(value, str) and value == "of_response" for value in call.notes.values()):
+        return None
+    body = held(result, "body_iterator")  # Starlette's
+    source = result if body is None else body
+    is_async = inspect.isasyncgen(source) or (source is not result and hasattr(type(source), "__aiter__"))
+    if not (is_async or inspect.isgenerator(source)):
+        return None
+    sent = gives_async(lambda: (call, aiter(source)))() if is_async else sent_on(call, source)
     if source is result:
         return sent
     result.body_iterator = sent
     return result
 
 
-def note(name: str, value: Any) -> None:
-    """Set a field of the span of the function that runs."""
+@quiet()
+def note(name: str, value: Any, member: str | None = None) -> None:
+    """Set a field of the span of the function that runs: to a value, or to what an object holds."""
     notes = context.get_value(NOTES)
+    if member is not None:
+        found = held(value, member)
+        value = found if isinstance(found, str | bytes) else None
     if isinstance(notes, dict):
         notes[name] = value
 
 
+@quiet()
 def count(name: str) -> None:
     """Add one to a field of the span of the function that runs."""
     notes = context.get_value(NOTES)
@@ -174,6 +150,7 @@ def count(name: str) -> None:
         notes[name] = notes.get(name, 0) + 1
 
 
+@quiet()
 def ends(how: str | None) -> None:
     """Set how the innermost agent that runs ends."""
     notes = context.get_value(NOTES)
@@ -188,11 +165,14 @@ def reply(value: Any) -> Any:
 
     One that is read later, such as a response of HTTP or the helper of a stream, is noted at the end of the function.
     """
-    notes = context.get_value(NOTES)
-    is_text = isinstance(value, str | bytes | None)
-    if isinstance(notes, dict) and not take(notes, value) and not is_text:
-        notes.setdefault(_HELD, []).append(value)
+    _note_reply(context.get_value(NOTES), value)
     return value
+
+
+@quiet()
+def _note_reply(notes: Any, value: Any) -> None:
+    if isinstance(notes, dict) and not take(notes, value) and not isinstance(value, str | bytes | None):
+        notes.setdefault(_HELD, []).append(value)
 
 
 def piece(chunk: Any) -> None:
@@ -203,6 +183,7 @@ def piece(chunk: Any) -> None:
     _add_piece(context.get_value(NOTES), chunk)
 
 
+@quiet()
 def _add_piece(notes: Any, chunk: Any) -> None:
     if isinstance(chunk, str | bytes) and isinstance(notes, dict):
         parts, notes[_REST] = parts_in(chunk, notes.get(_REST, ""))
@@ -246,35 +227,40 @@ class _Open:
         self.started, self.first, self.token = time.monotonic(), None, None
         self.is_handed_on, self.notes[IS_MODEL], self.is_passing_on = False, self.is_model, None
         self.chunks, self.said, self.events = [], [], []  # type: ignore[var-annotated]
+        self.room, self.reply_said = 10 * MOST, None
+        # Those around it are older, so that no notes are around themselves.
+        self.notes[NOTES] = context.get_value(NOTES)
 
     def __enter__(self) -> None:
-        outer = context.get_value(NOTES)
-        if outer is not self.notes and isinstance(outer, dict):
-            self.notes[NOTES] = outer
         inner = trace.set_span_in_context(self.span)
         self.token = context.attach(context.set_value(NOTES, self.notes, inner))  # type: ignore[assignment]
 
     def __exit__(self, *error: object) -> None:
         context.detach(self.token)  # type: ignore[arg-type]
 
+    @quiet()
     def add(self, chunk: Any) -> None:
         if self.first is None:
             self.first = time.monotonic() - self.started  # type: ignore[assignment]
             self.is_passing_on = self.is_model and not self.notes.get(_PIECES)  # type: ignore[assignment]
         if self.is_passing_on and (passed := as_chunk(chunk)) is not None:
             _add_piece(self.notes, passed)
-        text = chunk.decode("utf-8", "replace") if isinstance(chunk, bytes) else chunk
-        is_text = isinstance(text, str)
-        said = text if is_text else "\n".join(dict.fromkeys(texts_in(chunk)))
-        kept = self.chunks if is_text else self.said if said else self.events
-        if len(kept) < MOST:
-            kept.append(said or chunk)
+        if self.room <= 0:
+            return
+        if isinstance(chunk, str | bytes):
+            kept, said = self.chunks, chunk[: self.room]
+            said = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+        else:
+            said = "\n".join(dict.fromkeys(texts_in(chunk)))
+            kept, said = (self.said, said[: self.room]) if said else (self.events, written(chunk))
+        self.room -= len(said) + 1
+        kept.append(said)
 
     def _given(self) -> str | None:
         """Return the text of what a generator gave; one text among objects is an id, or the name of an event."""
         if self.said and len(self.chunks) < 2:
             return "".join(self.said)
-        return "".join(self.chunks) or (None if not self.events else "\n".join(map(written, self.events)))
+        return "".join(self.chunks) or (None if not self.events else "\n".join(self.events))
 
     def _end_agent(self, result: Any, error: BaseException | None) -> None:
         """Say how a run ended where no line said it: by its default, which is that of runs with a step."""
@@ -289,6 +275,14 @@ class _Open:
         notes["agent_exit"] = "limit" if any(text in told for text in told_by.split("\n") if text) else how
 
     def end(self, result: Any, error: BaseException | None) -> None:
+        self._note_end(result, error)
+        if not self.is_own:
+            return
+        self._tell_end(result, error)
+        quiet()(self.span.end)()
+
+    @quiet()
+    def _note_end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
         is_left = error is not None and not isinstance(error, Exception)
         for later in notes.pop(_HELD, ()):
@@ -312,6 +306,7 @@ class _Open:
                 notes["retry_outcome"] = None if is_left else "exhausted"
             notes.setdefault("retry_outcome", "first_try" if attempts < 2 else "recovered")
         if notes.pop("is_around_attempts", 0):
+            is_left = is_left or is_read_later(result)
             notes["retry_outcome"] = None if is_left else "succeeded" if error is None else "exhausted"
         if error is not None or notes.get("retrieved_count") == "of_result":
             notes["retrieved_count"] = count_found(result) if error is None and result is not None else None
@@ -335,16 +330,20 @@ class _Open:
             notes.pop(name, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first
+        self.reply_said = said
         for key, value in ((k, v) for k, v in notes.items() if v is not None):
-            span.set_attribute("gapwatch.tier" if key == "tier" else key, value)
-        if not self.is_own:
-            return
+            is_plain = isinstance(value, int | float) or (type(value) is list and all(type(v) is str for v in value))
+            told = value if is_plain else written(value, 3 * MOST)
+            span.set_attribute("gapwatch.tier" if key == "tier" else key, told)
+
+    @quiet()
+    def _tell_end(self, result: Any, error: BaseException | None) -> None:
+        span, said = self.span, self.reply_said
         if error is None or (self.first is not None and not isinstance(error, Exception)):
             given = self._given() if self.chunks or self.said or not said or not self.is_model else None
             text = given if given is not None else said if self.is_model else None
             span.set_attribute("output.value", written(result if text is None or isinstance(result, str) else text))
         elif isinstance(error, Exception) and not any(c.__name__ == "GraphBubbleUp" for c in type(error).__mro__):
-            span.record_exception(error)
             span.set_attribute("error.type", type(error).__name__)
-            span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
-        span.end()
+            span.set_status(trace.Status(trace.StatusCode.ERROR, told(error)[:300]))
+            span.record_exception(error)
