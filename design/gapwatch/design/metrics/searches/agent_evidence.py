@@ -42,20 +42,15 @@ class AgentEvidence:
         self._architecture = architecture
         self._code = code
 
-    def of(self, symbol: str, is_tool: bool = False) -> list[FoundLine]:
-        """Return the lines below an agent that get what an answer can rest on.
-
-        Args:
-            symbol: Function of the agent, or one of its tools.
-            is_tool: Whether it is a tool.
-        """
+    def of(self, symbol: str) -> list[FoundLine]:
+        """Return the lines below a function that get what an answer can rest on."""
         callees = self._code.material.sites.callees
-        seen: dict[str, bool] = {symbol: is_tool}
+        seen: dict[str, bool] = {symbol: False}
         frontier = [symbol]
         subject = self._code.subject(symbol)
         # Tools of a library stand in the code of the module.
         module = subject.program.functions[subject.program.bodies[subject.info.module]].symbol if subject else symbol
-        out = {found.place: found for found in ([] if is_tool else self._finds(module, False))}
+        out = {found.place: found for found in self._finds(module, False)}
         for _ in range(_MAX_HOPS):
             below: dict[str, bool] = {}
             for src in frontier:
@@ -81,12 +76,17 @@ class AgentEvidence:
 
     @cached_property
     def of_classes(self) -> list[FoundLine]:
-        """Lines of the tools that read, of agents that find them in a table: `self.tools[name].execute(arguments)`."""
+        """A line of each tool that reads, of agents that find them in a table: `self.tools[name].execute(arguments)`.
+
+        Those that search come first.
+        """
         hits = [h for c in self._architecture.components for h in c.hits if h.pattern == "tells_model_error"]
         tools = sorted({h.symbol for h in hits if h.kind == "tool"})
         reading = [s for s in tools if _READS.search(_told(s)) and not _WRITES.search(_told(s))]
-        out = {found.place: found for s in reading for found in self.of(s, True)}
-        return list(out.values())
+        searched = {s: self.of(s)[:1] for s in reading}
+        lines = [f for s in reading for f in searched[s]]
+        lines += [f for s in reading if not searched[s] for f in self._finds(s, True)[:1]]
+        return list({found.place: found for found in lines}.values())
 
     def _is_tool(self, edge: CallEdge) -> bool:
         """Return whether a framework runs a function that another has: by its edge, or as it is decorated."""
