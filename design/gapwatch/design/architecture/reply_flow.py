@@ -71,8 +71,9 @@ def output_of(code: ClaimedCode, symbol: str) -> Output:
 
 #: Libraries of which the recorders do not read both what a model is sent and what it says.
 _UNWATCHED = re.compile(
-    r"^(aiohttp|urllib3?|http|strands|lagent|claude_agent_sdk|claude_code_sdk|cohere|boto3|aioboto3|vertexai|google\.generativeai|transformers|torch|vllm"
-    r"|replicate|together|dashscope|zhipuai|qianfan|huggingface_hub|gpt4all|llama_cpp|rpc|socket|subprocess)\."
+    r"^(aiohttp|urllib3?|http|strands|lagent|claude_agent_sdk|claude_code_sdk|cohere|boto3|aioboto3"
+    r"|vertexai|google\.generativeai|transformers|torch|vllm|replicate|together"
+    r"|dashscope|zhipuai|qianfan|huggingface_hub|gpt4all|llama_cpp|rpc|socket|subprocess)\."
 )
 #: Libraries whose calls end in a client that `client_calls.toml` lists, and methods of chains that do.
 _RECORDED = re.compile(
