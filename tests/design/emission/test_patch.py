@@ -225,6 +225,52 @@ def test_a_library_of_the_name_of_a_folder_above_is_no_place_for_the_recorder(tm
     assert "+from common import span_recording" in make_patch(tmp_path, [plan], files).text
 
 
+def _run_with_recorder(folder: Path, files: dict[str, str], path: str, calls: str) -> str:
+    """Patch the function `ask` of a file, run code that calls it, and return the patch."""
+    write_tree(folder, files)
+    tree = ast.parse(files[path])
+    line = next(n.lineno for n in tree.body if isinstance(n, ast.FunctionDef))
+    plan = PlannedSpan("c", "ask", "chain", path, "ask", MarkedFunction("ask", line))
+    text = make_patch(folder, [plan], files).text
+    (folder / "p.patch").write_text(text)
+    subprocess.run(["git", "apply", "p.patch"], cwd=folder, check=True, timeout=20)
+    assert [s.name for s in run_patched(calls, folder).spans] == ["ask"]
+    return text
+
+
+@pytest.mark.parametrize("init", [True, False])
+def test_a_package_below_another_that_has_the_name_of_a_library_is_not_taken_for_the_library(
+    init: bool, tmp_path: Path
+) -> None:
+    inits = dict.fromkeys(["shop/__init__.py", "shop/web/__init__.py", "shop/web/mcp/__init__.py"], "") if init else {}
+    files = inits | {
+        "shop/web/mcp/runtime.py": "from mcp import Session\nfrom mcp.client.auth import Login\n"
+        "from mcp.types import Tool\n\n\ndef ask(q):\n    return q\n",
+        "shop/web/start.py": "from shop.web.mcp.runtime import ask\n",
+    }
+    calls = (
+        "import sys, types\n"
+        "taken = {'mcp': 'Session', 'mcp.client': '', 'mcp.client.auth': 'Login', 'mcp.types': 'Tool'}\n"
+        "for name in taken:\n"
+        "    sys.modules[name] = module = types.ModuleType(name)\n    setattr(module, taken[name], 1)\n"
+        "from shop.web.start import ask\nask(1)\n"
+    )
+
+    assert "+from shop import span_recording" in _run_with_recorder(tmp_path, files, "shop/web/mcp/runtime.py", calls)
+
+
+def test_a_module_that_a_file_beside_it_imports_relatively_finds_the_recorder_so(tmp_path: Path) -> None:
+    files = {
+        "voice/cloud/asr.py": "import json\n\n\ndef ask(q):\n    return json.dumps(q)\n",
+        "voice/cloud/service.py": "from .asr import ask\n",
+        "app.py": "from voice.cloud.service import ask\n",
+    }
+
+    patch = _run_with_recorder(tmp_path, files, "voice/cloud/asr.py", "from app import ask\nask(1)\n")
+
+    assert "+from . import span_recording" in patch
+
+
 def test_a_library_of_the_name_of_a_file_beside_makes_no_folder_of_scripts_of_a_package(tmp_path: Path) -> None:
     files = {
         "back-end/__init__.py": "",

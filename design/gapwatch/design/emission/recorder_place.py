@@ -36,7 +36,8 @@ def recorder_of(root: Path, path: str, tree: ast.Module, imported: AbsoluteImpor
         for base in (folder, *folder.parents):
             # In a package `agents` is a library, whatever file of that name lies beside.
             is_package = any(f"{folder.name}.{name}" in imported.names for name in (first, Path(path).stem))
-            if (root / base / first).is_dir() and _leads(root / base, dotted):
+            is_own = imported.is_own(base, first) and (dotted != first or _gives(root / base / first, tree))
+            if (root / base / first).is_dir() and _leads(root / base, dotted) and is_own:
                 way = (base / first / f"{RECORDER}.py").as_posix(), f"from {first} import {RECORDER}"
             elif (root / base / f"{first}.py").is_file() and base == folder and dotted == first and not is_package:
                 way = (base / f"{RECORDER}.py").as_posix(), f"import {RECORDER}"
@@ -56,14 +57,17 @@ def _by_importers(root: Path, path: str, imported: AbsoluteImports) -> tuple[str
     folder, stem = Path(path).parent, Path(path).stem
     parts = Path(path).with_suffix("").parts
     for position in range(len(parts) - 1):
-        if ".".join(parts[position:]) in imported.names:
+        is_own = imported.is_own(Path(*parts[:position]), parts[position])
+        if ".".join(parts[position:]) in imported.names and is_own:
             where = Path(*parts[: position + 1])
             return (where / f"{RECORDER}.py").as_posix(), f"from {parts[position]} import {RECORDER}"
-    if (root / folder / "__init__.py").exists():
-        relative = (f"from .{stem} import", f"from . import {stem}")
-        for other in sorted((root / folder).glob("*.py")):
+    beside = (f"from .{stem} import", f"from . import {stem}")
+    above = (f"from .{folder.name}.{stem} import", f"from .{folder.name} import {stem}")
+    for where, relative in ((folder, beside), (folder.parent, above)):
+        for other in sorted((root / where).glob("*.py")):
             if any(words in _text(other) for words in relative):
                 return (folder / f"{RECORDER}.py").as_posix(), f"from . import {RECORDER}"
+    if (root / folder / "__init__.py").exists():
         top = folder
         while top.parent != top and (root / top.parent / "__init__.py").exists() and top.parent != Path():
             top = top.parent
@@ -87,13 +91,29 @@ class AbsoluteImports:
     @cached_property
     def names(self) -> set[str]:
         """The names: of modules, and of what is taken from them."""
+        return self._found[0]
+
+    def is_own(self, base: Path, top: str) -> bool:
+        """Return whether a name stands for a folder or a file of the program, and not for a library called the same.
+
+        Args:
+            base: Folder from which the program would import it, relative to the root.
+            top: The name, without dots.
+        """
+        modules = [m for m in self._found[1] if m.startswith(f"{top}.")]
+        return 2 * sum(_leads(self._root / base, m) for m in modules) >= len(modules)
+
+    @cached_property
+    def _found(self) -> tuple[set[str], set[str]]:
+        """All names, and those of modules alone."""
         found: set[str] = set()
+        modules: set[str] = set()
         for path in self._paths:
             for line in _IMPORT.finditer(_text(self._root / path)):
                 module, names = line[1] or line[3], line[2] or ""
-                found.add(module)
+                modules.add(module)
                 found.update(f"{module}.{name.strip()}" for name in names.split(",") if name.strip().isidentifier())
-        return found
+        return found | modules, modules
 
 
 def _absolute_imports(tree: ast.Module) -> Iterator[str]:
@@ -102,6 +122,14 @@ def _absolute_imports(tree: ast.Module) -> Iterator[str]:
             yield node.module
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+def _gives(folder: Path, tree: ast.Module) -> bool:
+    """Return whether a folder is what a file imports by its name: a package, or one with the modules that it takes."""
+    if (folder / "__init__.py").is_file():
+        return True
+    taken = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module == folder.name and not n.level]
+    return bool(taken) and all(_leads(folder, alias.name) for node in taken for alias in node.names)
 
 
 def _leads(base: Path, dotted: str) -> bool:
