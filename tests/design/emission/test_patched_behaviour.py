@@ -7,6 +7,8 @@ from pathlib import Path
 
 from gapwatch.design.emission.patch import make_patch
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
+from gapwatch.design.source.scan import scan_repository
+from gapwatch.design.stage import run_design
 from tests.design.emission.watched_programs import Collector, run_patched
 from tests.design.source_tree import write_tree
 
@@ -277,3 +279,119 @@ def test_a_parsed_response_is_not_asked_for_a_text_that_it_does_not_have(tmp_pat
     found = _patched(tmp_path, source, [_plan("read", SpanMark(2, "text", "parsed_text"))], calls)
 
     assert [s.attributes.get("parsed_text") for s in found.named("read")] == [None, None, "[1]"]
+
+
+_QUEUE = {
+    "celery.py": """\
+class Task:
+    def __init__(self, function):
+        self.function, self.name = function, "app." + function.__name__
+
+    def __call__(self, *args):
+        return self.function(*args)
+
+    def delay(self, *args):
+        return self(*args)
+
+
+class Celery:
+    def __init__(self, name):
+        self.tasks = {}
+
+    def task(self, function=None, **options):
+        def register(function):
+            made = self.tasks["app." + function.__name__] = Task(function)
+            return made
+        return register(function) if function else register
+""",
+    "tenacity.py": """\
+import functools
+
+
+def retry(**options):
+    def decorate(function):
+        @functools.wraps(function)
+        def run(*args):
+            try:
+                return function(*args)
+            except ValueError:
+                return function(*args)
+        return run
+    return decorate
+""",
+    "app.py": """\
+from celery import Celery
+from openai import OpenAI
+from tenacity import retry
+
+app = Celery("app")
+client = OpenAI(api_key="k")
+
+
+def ask(question):
+    return client.chat.completions.create(model="m", messages=[question]).choices[0].message.content
+
+
+@app.task(autoretry_for=(ValueError,), max_retries=3)
+def by_queue(question):
+    return ask(question)
+
+
+@app.task
+@retry(stop=3)
+def tried(question):
+    return ask(question)
+
+
+@retry(stop=3)
+@app.task
+def tried_outside(question):
+    return ask(question)
+
+
+@retry(stop=3)
+def alone(question):
+    return ask(question)
+
+
+def serve(question):
+    return [by_queue.delay(question), tried.delay(question), tried_outside(question), alone(question)]
+""",
+}
+_QUEUE_CALLS = """\
+import sys
+from types import SimpleNamespace as N
+turns = []
+def create(**given):
+    turns.append(1)
+    if len(turns) % 2 == 0: raise ValueError
+    return N(choices=[N(message=N(content="yes"), finish_reason="stop")], usage=None)
+sys.modules["openai"] = N(OpenAI=lambda api_key: N(chat=N(completions=N(create=create))))
+import app
+assert app.serve("q") == ["yes"] * 4
+assert (app.by_queue.name, app.tried.name) == ("app.by_queue", "app.tried")
+assert app.app.tasks["app.tried"].delay("q") == "yes"
+assert app.app.tasks["app.tried_outside"] is not None
+"""
+
+
+def test_a_span_is_around_the_attempts_of_a_library_and_inside_of_what_registers(tmp_path: Path) -> None:
+    write_tree(tmp_path, {name: text for name, text in _QUEUE.items() if name == "app.py"})
+    planned = run_design(scan_repository(tmp_path), is_bounded=False).planned
+    write_tree(tmp_path, _QUEUE)
+    lines = _QUEUE["app.py"].splitlines()
+
+    above = {p.span: lines[p.above - 1] for p in planned if p.above}
+    found = _patched(tmp_path, _QUEUE["app.py"], planned, _QUEUE_CALLS)
+
+    assert above == {"tried": "@retry(stop=3)", "alone": "@retry(stop=3)"}
+    assert len(found.named("by_queue")) == 1 and len(found.named("alone")) == 1
+    assert len(found.named("tried")) == 2  # one for both attempts
+    assert len(found.named("tried_outside")) == 2  # one for each
+
+
+def test_what_is_no_function_stays_what_it_is_below_a_recorder(tmp_path: Path) -> None:
+    source = "class Task:\n    def __init__(self, f): self.f = f\n    def delay(self): return self.f()\n\n\n"
+    source += "@Task\ndef work():\n    return 1\n"
+
+    _patched(tmp_path, source, [_plan("work", above=6)], "import app\nassert app.work.delay() == 1\n")

@@ -13,6 +13,7 @@ from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.attempt_ends import breaks, given_up
 from gapwatch.design.patterns.code_walk import leaves
+from gapwatch.design.patterns.failures import retried_from
 from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
 from gapwatch.design.source.ir import (
     Body,
@@ -214,9 +215,9 @@ class _Planner:
         if "attempts" not in self.made.start:
             if not self._hits("has_retry_loop", "decorator", "client", "recursion"):
                 return "no attempt can be seen"
-            around = [h.line for h in self._hits("has_retry_loop", "decorator") if h.symbol == self.point.symbol]
+            around = any(h.symbol == self.point.symbol for h in self._hits("has_retry_loop", "decorator"))
             self.made.start["unseen_attempts"] = "of_decorator" if around else "of_library"
-            self.made.above = min(around, default=0) if not self.made.is_generator else 0
+            self.made.above = retried_from(self.subject) if around and not self.made.is_generator else 0
         return ""
 
     def _retry_outcome(self) -> str:

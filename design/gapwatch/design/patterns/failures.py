@@ -123,15 +123,43 @@ def find_retries(subject: Subject) -> Iterator[PatternHit]:
     yield from _self_call_in_handler(subject)
 
 
-def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
+def retried_from(subject: Subject) -> int:
+    """Return the line of the outermost decorator of a library of retries below which are none but its like.
+
+    What is above it runs once for all attempts. A decorator below it may hand the function on to a framework
+    (`@app.get`, `@tool`), which then calls it without the attempts. 0 where there is none.
+
+    Args:
+        subject: The function.
+    """
+    found = 0
+    for decorator in reversed(subject.ir.decorators):
+        if not _is_of_retry_library(subject, decorator):
+            break
+        found = line_or(decorator, subject.ir.line)
+    return found
+
+
+def _is_of_retry_library(subject: Subject, decorator: Expr) -> bool:
+    outer, owner = _around(subject)
+    call = decorator if is_call(decorator) else ("c", decorator, (), (), line_or(decorator, subject.ir.line))
+    names = subject.sites.names_outside(owner, call) or subject.sites.names_outside(outer, call)
+    return any(subject.sites.catalog.capability(dotted) == "retry" for dotted in names)
+
+
+def _around(subject: Subject) -> tuple[str, str]:
+    """Return the function around a function, and the class or the function that it is defined in."""
     outer = subject.program.functions[subject.info.parent].symbol if subject.info.parent >= 0 else ""
-    owner = subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
+    return outer, subject.program.classes[subject.info.owner].symbol if subject.info.owner >= 0 else outer
+
+
+def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
+    outer, owner = _around(subject)
     for decorator in subject.ir.decorators:
         line = line_or(decorator, subject.ir.line)
         call = decorator if is_call(decorator) else ("c", decorator, (), (), line)
-        names = subject.sites.names_outside(owner, call) or subject.sites.names_outside(outer, call)
         name = last_name(decorator)
-        is_retry = any(subject.sites.catalog.capability(dotted) == "retry" for dotted in names)
+        is_retry = _is_of_retry_library(subject, decorator)
         if not is_retry and _ATTEMPT.search(name):
             is_retry = True
         inside = [edge.dst for symbol in (owner, outer) for edge in subject.sites.inside_of(symbol, call)]
