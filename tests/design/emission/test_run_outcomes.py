@@ -132,6 +132,64 @@ _CALLS: dict[str, tuple[str, str, list[str | None]]] = {
         ["answered", "failed"],
     ),
 }
+_SHOP = """
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from asking import ask
+
+app = FastAPI()
+
+
+class OrderMissing(Exception):
+    pass
+
+
+class OrderLost(Exception):
+    pass
+
+
+@app.exception_handler(OrderMissing)
+def missing(request: Request, error: OrderMissing):
+    return JSONResponse(status_code=404, content={"detail": str(error)})
+
+
+def lost(request: Request, error: OrderLost):
+    return JSONResponse(status_code=500, content={"detail": str(error)})
+
+
+app.add_exception_handler(OrderLost, lost)
+
+
+@app.post("/orders")
+def order(question: str):
+    if question == "unknown":
+        raise OrderMissing(question)
+    if question == "lost":
+        raise OrderLost(question)
+    return ask(question)
+"""
+FILES["shop.py"] = _SHOP
+_CALLS["a request whose exception the program answers with a status"] = (
+    "shop.py",
+    "import shop\nruns = [lambda q=q: shop.order(q) for q in ('why', 'unknown', 'lost', 'fail')]",
+    ["answered", "refused", "failed", "failed"],
+)
+_FASTAPI = """
+class Request:
+    pass
+
+
+class FastAPI:
+    def add_exception_handler(self, kind, handler):
+        pass
+
+    def exception_handler(self, kind):
+        return lambda function: function
+
+    def post(self, path):
+        return lambda function: function
+"""
 _PROGRAM = """
 for one in runs:
     try:
@@ -167,6 +225,8 @@ class Typer:
 _LIBRARIES = {
     "openai.py": _OPENAI,
     "typer.py": _TYPER,
+    "fastapi/__init__.py": _FASTAPI,
+    "fastapi/responses.py": "class JSONResponse:\n    pass\n",
     "langgraph/graph.py": "class StateGraph:\n    pass\n",
     "langgraph/__init__.py": "",
     "chatkit/server.py": "class ChatKitServer:\n    pass\n",

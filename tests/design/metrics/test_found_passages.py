@@ -62,6 +62,22 @@ def search_pages(question):
     found, number = looked_up(question)
     return found, number
 """
+_OF_MAILS = """
+def search_emails(question):
+    return [hit for hit in pages.search(search_text=question)]
+
+
+def search_pages(question):
+    return search_emails(question)
+"""
+_CHANGES = """
+def create_page(question):
+    return [hit for hit in pages.search(search_text=question)]
+
+
+def search_pages(question):
+    return create_page(question)
+"""
 _DROPS = """
 def search_pages(question):
     return [hit for hit in store.search("pages", question, score_threshold=0.7)]
@@ -101,6 +117,8 @@ def _made(root: Path, search: str, use: str = _USE, sent: str = _SENT, further: 
         (_OF_OBJECT, False),
         (_DROPS, False),
         (_LOOKS_UP, False),
+        (_OF_MAILS, False),
+        (_CHANGES, False),
     ],
     ids=[
         "a watched client",
@@ -111,6 +129,8 @@ def _made(root: Path, search: str, use: str = _USE, sent: str = _SENT, further: 
         "an object",
         "a threshold",
         "a look-up",
+        "mails",
+        "a change",
     ],
 )
 def test_what_can_be_counted_and_must_be_found_is_counted(search: str, is_counted: bool, tmp_path: Path) -> None:

@@ -302,7 +302,9 @@ _SERVERS = {
 
 
 @quiet()
-def request_outcome(result: Any, error: BaseException | None, has_begun: bool, read: Any = held) -> str | None:
+def request_outcome(
+    result: Any, error: BaseException | None, has_begun: bool, read: Any = held, refusals: str = ""
+) -> str | None:
     """Return what became of a request: `answered`, `refused` for a fault of its own, or `failed`; None if it was left.
 
     Args:
@@ -310,6 +312,7 @@ def request_outcome(result: Any, error: BaseException | None, has_begun: bool, r
         error: What left it; the status that an exception of a client has is that of another's answer.
         has_begun: Whether a part of the answer was sent.
         read: Reads a member of the error.
+        refusals: Names of exceptions that the program answers with a status of 400 to 499, with spaces between.
     """
     if error is None:
         given = result[1] if isinstance(result, tuple) and len(result) > 1 else 200
@@ -324,6 +327,8 @@ def request_outcome(result: Any, error: BaseException | None, has_begun: bool, r
             return "answered"
         if not isinstance(error, Exception) or names & _LEAVES:
             return "answered" if has_begun else None
+        if not {c.__name__ for c in kinds}.isdisjoint(refusals.split()):
+            return "refused"
         status = 400 if names & _REFUSES else 500
         if names or not any(map(_is_of_library, kinds)):
             said = [read(error, "status_code"), *(getattr(type(error), n, None) for n in ("status_code", "code"))]

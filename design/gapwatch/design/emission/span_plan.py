@@ -15,6 +15,7 @@ from gapwatch.design.patterns.attempt_ends import breaks, given_up
 from gapwatch.design.patterns.code_walk import leaves
 from gapwatch.design.patterns.failures import retried_from
 from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
+from gapwatch.design.routes.error_takers import refused_exceptions
 from gapwatch.design.source.ir import (
     Body,
     Stmt,
@@ -50,7 +51,7 @@ def plan_spans(
         present: Spans that there are.
         material: The analysed code.
     """
-    numbers = material.sites.numbers(material.program)
+    numbers, refusals = material.sites.numbers(material.program), " ".join(sorted(refused_exceptions(material.program)))
     out = []
     for point in points:
         number = numbers.get(point.symbol)
@@ -58,7 +59,10 @@ def plan_spans(
             continue
         subject = Subject(material.program, material.sites, material.program.functions[number])
         component = architecture.component(point.component)
-        out.append(_Planner(point, component, subject, present).plan(needed[point.component, point.name]))
+        made = _Planner(point, component, subject, present).plan(needed[point.component, point.name])
+        if refusals and "request_outcome" in made.start:
+            made.start["request_refusals"] = refusals
+        out.append(made)
     return out
 
 

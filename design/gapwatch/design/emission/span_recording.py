@@ -293,7 +293,9 @@ class _Open:
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)
         if notes.get("request_outcome") == "answered":
-            notes["request_outcome"] = request_outcome(result, error, self.first is not None)
+            refusals = notes.pop("request_refusals", "")
+            notes["request_outcome"] = request_outcome(result, error, self.first is not None, refusals=refusals)
+        notes.pop("request_refusals", "")
         if notes.pop("loop_left", 0):
             notes.pop("retry_outcome", None)
         is_unseen = notes.pop("has_unseen_stream", 0) or is_read_later(result)

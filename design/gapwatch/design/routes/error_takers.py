@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 
 from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in, own_expressions, tags_in, walk
 from gapwatch.design.source.ir import (
+    Expr,
     Stmt,
     body_of,
     constant_of,
@@ -13,12 +15,13 @@ from gapwatch.design.source.ir import (
     handler_body,
     handlers_of,
     is_call,
+    is_name,
     keywords_of,
     line_of,
     positional_of,
     value_of,
 )
-from gapwatch.design.source.program import last_name, statements
+from gapwatch.design.source.program import Program, last_name, statements
 
 #: Exceptions that become the status of a response.
 _STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
@@ -112,3 +115,43 @@ def awaited_names(s: Stmt) -> set[str]:
 def says_the_end(s: Stmt) -> bool:
     """Return whether a statement sends a mark at the end of a stream, which says nothing of what came before."""
     return s[0] == "expr" and s[2][0] == "y" and not names_in(s[2])
+
+
+def refused_exceptions(program: Program) -> set[str]:
+    """Return the names of the exceptions that a program answers with a status of 400 to 499 wherever they arise.
+
+    It registers a function for them: `app.add_exception_handler(Missing, handler)`, `@app.exception_handler(Missing)`.
+    """
+    out: set[str] = set()
+    made = {f.ir.name: f.ir.body for f in program.functions}
+    for function in program.functions:
+        for call in calls_in(function.ir.body):
+            given = positional_of(call)
+            if last_name(call) in ("add_exception_handler", "register_error_handler") and len(given) > 1:
+                handler = made.get(last_name(given[1]), ()) if is_name(given[1]) or given[1][0] == "a" else ()
+                if _is_refusal([given[1], *_within(handler)]):
+                    out.add(last_name(given[0]))
+        for decorator in function.ir.decorators:
+            is_handler = is_call(decorator) and last_name(decorator) in ("exception_handler", "errorhandler")
+            given = positional_of(decorator) if is_handler else ()
+            if given and _is_refusal(_within(function.ir.body)):
+                out.add(last_name(given[0]))
+    return {name for name in out - {"", "Exception", "BaseException"} if name[:1].isupper()}
+
+
+def _within(body: tuple[Stmt, ...]) -> list[Expr]:
+    return [e for s in statements(body) for e in own_expressions(s)]
+
+
+def _is_refusal(found: list[Expr]) -> bool:
+    """Return whether some expressions name statuses of 400 to 499 and none above."""
+    codes: set[int] = set()
+    for e in (inner for one in found for inner in walk(one)):
+        if e[0] == "k" and type(constant_of(e)) is int:
+            codes.add(constant_of(e))
+        elif e[0] == "a" and (named := re.match(r"HTTP_(\d{3})_|", str(e[2]))) and named.group(1):
+            codes.add(int(named.group(1)))
+        elif e[0] == "a" and last_name(e) in HTTPStatus.__members__:
+            codes.add(HTTPStatus[last_name(e)].value)
+    statuses = {code for code in codes if 400 <= code < 600}
+    return bool(statuses) and max(statuses) < 500

@@ -207,7 +207,9 @@ class WatchedCall(RunningCall):
         if notes.get("model_errors") == 0 and is_read_later(result):
             notes["model_errors"] = None  # What a stream that is handed on will bring is not known yet.
         if notes.get("request_outcome") == "answered":
-            notes["request_outcome"] = request_outcome(result, error, self.pieces.first is not None, member)
+            begun, refusals = self.pieces.first is not None, notes.pop("request_refusals", "")
+            notes["request_outcome"] = request_outcome(result, error, begun, member, refusals)
+        notes.pop("request_refusals", "")
         if notes.pop("loop_left", 0):
             # The line after the loop was reached by `break`.
             notes.pop("retry_outcome", None)

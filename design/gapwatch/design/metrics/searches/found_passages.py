@@ -37,6 +37,11 @@ _DROPS = re.compile(
     r"threshold|cut_?off|min(imum)?_?(score|relevance|similarity|certainty)|max(imum)?_?distance|score_limit", re.I
 )
 #: Names of functions that give what is stored, by a key or whole.
+#: Names of functions that change what is stored, and of searches through a person's own things, which may hold nothing.
+_CHANGES = re.compile(r"^_*(create|update|delete|send|make|add|set|remove|move|trash|mark|insert|upsert|save)_")
+_OF_PERSON = re.compile(
+    r"(^|_)(e?mails?|gmail|inbox|calendars?|events?|contacts?|notifications?|tickets?|conversations?|chats?|threads?)(_|$)"
+)
 _LOOKS_UP = re.compile(
     r"^_*(get|list|fetch|load|read|filter|describe)_(?!\w*(relevant|similar|context|nearest|passage|match))"
     r"|_by_(filters?|ids?|keys?|names?|url)$"
@@ -75,6 +80,10 @@ class FoundPassages:
         at = [c for c in at if subject.reach(c).capability == "retrieval"]
         if looks_up(subject):
             return "it looks up what is there and asks no question"
+        if _CHANGES.search(subject.ir.name):
+            return "it changes what is stored and asks no question"
+        if _OF_PERSON.search(subject.ir.name):
+            return "it searches what is a person's own, of which there may rightly be nothing"
         if subject.ir.is_generator:
             return "it gives what it finds piece by piece"
         if not self.is_counted(subject, at):
