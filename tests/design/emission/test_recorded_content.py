@@ -124,7 +124,7 @@ def test_of_too_much_the_longest_texts_are_cut_in_their_middle() -> None:
 def test_members_of_slots_names_and_enumerations_are_written_and_secrets_are_not() -> None:
     assert json.loads(text_of_value(Pair("a", Kind.CARD))) == {"first": "a", "second": "card"}
     assert text_of_value({"api_key": "sk-1", "key": "k", "api_key_index": 2}) == (
-        '{"api_key": "<secret>", "key": "k", "api_key_index": 2}'
+        '{"api_key": "[secret]", "key": "k", "api_key_index": 2}'
     )
     assert text_of_value([Score(0.5), Score("inf")]) == '[0.5, "inf"]'
     assert text_of_value({"v": [1.0] * 32}).count("1.0") == 32, "a short list of numbers is no vector"

@@ -49,6 +49,8 @@ class SentSpan:
     is_error: bool
     attributes: dict[str, Any] = field(hash=False)
     service: str = ""
+    #: What its status and its events say of errors.
+    errors: list[str] = field(default_factory=list, hash=False)
 
 
 @dataclass
@@ -101,6 +103,7 @@ def _span(span: Any, service: str) -> SentSpan:
         span.status.code == 2,
         attributes,
         service,
+        [span.status.message, *(_value(a.value) for e in span.events for a in e.attributes)],
     )
 
 

@@ -6,9 +6,10 @@ import functools
 import itertools
 import json
 import logging
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from gapwatch.design.emission.hidden_secrets import hide_secrets
 
 _Function = TypeVar("_Function")
 MOST = 20_000  # characters of an input or an output
@@ -36,11 +37,17 @@ def quiet(otherwise: Any = None) -> Callable[[_Function], _Function]:
 
 
 def written(value: Any, most: int = MOST) -> str:
-    """Return a value as text: texts as they are, all else as JSON; of more than `most` characters the middle is cut."""
+    """Return a value as text without secrets: texts as they are, all else as JSON.
+
+    Args:
+        value: The value.
+        most: Characters; of more the middle is cut.
+    """
     if value is None:
         return ""
     try:
-        text = value if isinstance(value, str) else json.dumps(stored(value), ensure_ascii=False, default=told)
+        made = hide_secrets(value if isinstance(value, str) else stored(value))
+        text = made if isinstance(made, str) else json.dumps(made, ensure_ascii=False, default=told)
     except Exception:
         return f"<{type(value).__name__}>"
     return _cut(text, most)
@@ -59,13 +66,12 @@ _BESIDE = ("id", "id_", "role", "type", "name", "title", "url", "source", "score
 #: Where a row of a database, or a response, holds its values.
 _DATA = ("_data", "_data_store", "_store", "__root__")
 _ROWS = ("Row", "RowMapping", "Record")
-_SECRETS = re.compile(r"api_?key|secret|passw(or)?d|authorization|credential|(access|auth|refresh|bearer)_?token", re.I)
 
 
 def told(value: Any) -> str:
-    """Return an object in the words of its program; by its class where it has none to say, or fails to."""
+    """Return an object in the words of its program, without secrets; by its class where it fails to say any."""
     try:
-        return str(value)[:MOST]
+        return str(hide_secrets(str(value)))[:MOST]
     except Exception:
         return f"<{type(value).__name__}>"
 
@@ -104,8 +110,7 @@ def _stored(value: Any, levels: int, room: list[int]) -> Any:
         return [stored(v, levels - 1, room) for v in members]
     if isinstance(value, dict):
         items = [*itertools.islice(value.items(), 100)]
-        hidden = [n for n, v in items if isinstance(v, str) and v and _SECRETS.search(told(n))]
-        return {told(n): "<secret>" if n in hidden else stored(v, levels - 1, room) for n, v in items}
+        return {told(n): stored(v, levels - 1, room) for n, v in items}
     if type(value).__name__ in _ROWS and callable(held(value, "keys")):
         return stored(dict(value), levels - 1, room)
     if type(value).__name__ == "ndarray":
@@ -116,7 +121,7 @@ def _stored(value: Any, levels: int, room: list[int]) -> Any:
     public = [n for n in fields if str(n)[:1] != "_"]
     names = [*texts, *(n for n in _BESIDE if fields.get(n) is not None)] if texts else public
     made = stored(own if own is not None and not names else {n: fields[n] for n in names}, levels - 1, room)
-    return made if texts or _has_text(made) else value
+    return made if texts or _has_text(made) or hide_secrets(made) != made else value
 
 
 def _has_text(value: Any) -> bool:

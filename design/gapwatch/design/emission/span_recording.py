@@ -10,6 +10,7 @@ from typing import Any
 from opentelemetry import context, trace
 
 from gapwatch.design.emission.asked_models import IS_MODEL, NOTES, chunks, tell
+from gapwatch.design.emission.hidden_secrets import error_texts
 from gapwatch.design.emission.missing_replies import is_read_later
 from gapwatch.design.emission.recorded_replies import (
     SAID,
@@ -348,4 +349,4 @@ class _Open:
         elif isinstance(error, Exception) and not any(c.__name__ == "GraphBubbleUp" for c in type(error).__mro__):
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.Status(trace.StatusCode.ERROR, told(error)[:300]))
-            span.record_exception(error)
+            span.record_exception(error, error_texts(error))

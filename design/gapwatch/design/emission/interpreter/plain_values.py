@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import re
 from enum import Enum
 from types import MemberDescriptorType, ModuleType
 from typing import Any
+
+from gapwatch.design.emission.hidden_secrets import hide_secrets
 
 #: Characters of a written value; the rest is cut.
 MOST_CHARACTERS = 20_000
@@ -33,12 +34,10 @@ _VECTOR = 33
 _LONG, _MANY = 2_000, 20
 #: Characters that a value beside its own text costs: commas, quotes, brackets.
 _SIGNS = 4
-#: Members that are written without their value.
-_SECRETS = re.compile(r"api_?key|secret|passw(or)?d|authorization|credential|(access|auth|refresh|bearer)_?token", re.I)
 
 
 def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
-    """Return a value as text: texts as they are, all else as JSON, of no more than `most` characters.
+    """Return a value as text without secrets: texts as they are, all else as JSON, of at most `most` characters.
 
     An object is written by its content, its fields or its class. Only what it stores is read: neither its properties
     nor its `repr` run. What is deep inside is written as long as there is room, so that passages in a state can be
@@ -50,8 +49,8 @@ def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
         most: Most characters.
     """
     if type(value) is str:
-        return _cut(value, most)
-    text = _json(written := _Writer(most).plain(value, _MOST_LEVELS))
+        return _cut(hide_secrets(value), most)
+    text = _json(written := hide_secrets(_Writer(most).plain(value, _MOST_LEVELS)))
     return text if len(text) <= most else _cut(_json(_fitted(written, most)), most)
 
 
@@ -103,7 +102,7 @@ def _shares(lengths: list[int], room: int) -> list[int]:
 
 def plain(value: Any) -> Any:
     """Return a value of plain types, as `text_of_value` writes it."""
-    return _Writer(MOST_CHARACTERS).plain(value, _MOST_LEVELS)
+    return hide_secrets(_Writer(MOST_CHARACTERS).plain(value, _MOST_LEVELS))
 
 
 class _Writer:
@@ -163,8 +162,7 @@ class _Writer:
         # A client or a graph among the arguments takes the room that the texts beside it leave.
         names = sorted(members, key=lambda name: _is_machinery(members[name]))
         for name in sorted(names, key=lambda name: (_is_machinery(members[name]), _is_long(members[name]))):
-            is_secret = type(value := members[name]) is str and value and _SECRETS.search(name)
-            written[name] = "<secret>" if is_secret else self.plain(value, levels - 1)
+            written[name] = self.plain(members[name], levels - 1)
         return {name: written[name] for name in names}
 
     def _members(self, values: list[Any], levels: int) -> Any:

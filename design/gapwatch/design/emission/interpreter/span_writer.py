@@ -16,6 +16,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
+from gapwatch.design.emission.hidden_secrets import error_texts, hide_secrets
 from gapwatch.design.emission.interpreter.client_call import ClientCall
 from gapwatch.design.emission.interpreter.listed_code import MODEL_ASKED
 from gapwatch.design.emission.interpreter.model_replies import client_reply, count_results, reply_text
@@ -196,7 +197,7 @@ class SpanWriter:
             elif name == "finish_reason":
                 span.set_attribute("gen_ai.response.finish_reasons", [value])
             else:
-                span.set_attribute(_REPLY.get(name, name), value)
+                span.set_attribute(_REPLY.get(name, name), hide_secrets(value) if isinstance(value, str) else value)
         if not call.is_owner:
             return
         if self._has_content and call.question is not None and call.is_silent:
@@ -236,9 +237,9 @@ class SpanWriter:
 
 def _note_error(span: Any, error: BaseException | None) -> None:
     if isinstance(error, Exception):
-        span.record_exception(error)
+        span.record_exception(error, texts := error_texts(error))
         span.set_attribute("error.type", type(error).__name__)
-        span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
+        span.set_status(trace.Status(trace.StatusCode.ERROR, texts["exception.message"][:300]))
 
 
 def _goes_on(error: BaseException | None) -> bool:
@@ -258,18 +259,22 @@ def _says_something(argument: Any) -> bool:
 
 
 def _output(call: WatchedCall, result: Any, is_stream: bool) -> str:
-    """Return the text that a call gave: its chunks, its reply of a model, or its result.
+    """Return the text that a call gave, without secrets: its chunks, its reply of a model, or its result.
 
     The output of a model's call is what the model said, where the function gives no text itself: it may hand the reply
     on in an object of its own, or in a state of a graph.
     """
     if is_stream and (call.pieces.has_text() or call.reply is None or not call.is_model):
-        return call.pieces.text()
+        return _short(call.pieces.text())
     if type(result) is str:
-        return result[:MOST_CHARACTERS]
+        return _short(result)
     text = call.reply if call.is_model else None
     if text is None and type(result) not in _PLAIN and client_reply(result):
         text = reply_text(result)
     if text is not None:
-        return text[:MOST_CHARACTERS]
+        return _short(text)
     return text_of_value(result) if result is not None else ""
+
+
+def _short(text: str) -> str:
+    return str(hide_secrets(text))[:MOST_CHARACTERS]

@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Span, SpanProcessor
 
+from gapwatch.design.emission.hidden_secrets import error_texts
 from gapwatch.design.emission.interpreter.watched_call import RunningCall
 
 _ROOT = contexts.create_key("gapwatch-root")
@@ -51,7 +52,9 @@ class WaitingRoot(RunningCall):
         if self.span is not None and self.is_needed:  # A span that never ends is never sent.
             if isinstance(error, Exception):
                 self.span.set_attribute("error.type", type(error).__name__)
-                self.span.set_status(trace.Status(trace.StatusCode.ERROR, str(error)[:300]))
+                self.span.set_status(
+                    trace.Status(trace.StatusCode.ERROR, error_texts(error)["exception.message"][:300])
+                )
             self.span.end()
 
 
