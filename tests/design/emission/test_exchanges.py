@@ -109,11 +109,21 @@ def silent():
     return 1
 
 
+def chat(question):
+    return Completions().create(messages=[{"role": "user", "content": ask(f"search for {question}")}], stream=True)
+
+
+def chat_and_name(question):
+    stream = chat(question)
+    name = ask("name it")
+    return name, [c.choices[0].delta.content for c in stream]
+
+
 def later():
     return StreamingResponse(lambda: ask("tell me later"))
 
 
-answer("it"), told(), list(streamed()), silent(), later(), held()
+chat("that"), chat_and_name("this"), answer("it"), told(), list(streamed()), silent(), later(), held()
 asyncio.run(later()(None, None, print))
 """
 
@@ -133,7 +143,10 @@ def _sent(folder: Path, *options: str) -> Collector:
         path.write_text(text)
     emit = [
         planned("ask"),
-        *(planned(n, start=dict(_FIELDS)) for n in ("answer", "told", "streamed", "silent", "later")),
+        *(
+            planned(n, start=dict(_FIELDS))
+            for n in ("chat", "chat_and_name", "answer", "told", "streamed", "silent", "later")
+        ),
     ]
     first = 1 + _PROGRAM.splitlines().index('    said = ask("tell me")')
     marks = [[first, "set", "model_held", 0], [first + 1, "set", "model_held", 1]]
@@ -172,6 +185,16 @@ def test_a_span_has_what_a_model_was_last_sent_below_it_and_what_it_said(tmp_pat
     # The span of who makes a response ends when that is sent; one is never sent.
     (sent,) = found.named("later")
     assert sent.attributes["model_reply"] == "to tell me later"
+
+
+def test_a_reply_stands_beside_the_prompt_that_it_answers_alone(tmp_path: Path) -> None:
+    found = _sent(tmp_path)
+
+    for span in found.named("chat"):  # Who reads the stream is another function.
+        assert "to search for" in span.attributes["model_prompt"]
+        assert "model_reply" not in span.attributes
+    prompt, reply = _exchange(found, "chat_and_name")
+    assert (json.loads(str(prompt))[0]["content"], reply) == ("to search for this", "totosearchforthis")
 
 
 def test_neither_is_written_where_content_is_left_out(tmp_path: Path) -> None:
@@ -274,3 +297,75 @@ def test_a_patched_chat_with_tools_has_its_messages_and_the_text_of_its_stream(t
 
     assert "found: one" in str(prompt)
     assert said == "I see"
+
+
+_HANDING_ON = """\
+def ask(client, text):
+    made = client.create(model="m", messages=[{"role": "user", "content": text}])
+    return made.choices[0].message.content
+
+
+def answer(client, text):
+    return client.create(model="m", messages=[{"role": "user", "content": text}], stream=True)
+
+
+def both(client, question):
+    query = client.create(model="m", messages=[{"role": "user", "content": f"search {question}"}])
+    found = query.choices[0].message.content
+    return client.create(model="m", messages=[{"role": "user", "content": found}], stream=True)
+
+
+def read(client, text):
+    stream = client.create(model="m", messages=[{"role": "user", "content": text}], stream=True)
+    for chunk in stream:
+        yield chunk.choices[0].delta.content
+
+
+def chat(client, question):
+    return answer(client, f"answer {ask(client, question)}")
+
+
+def overlap(client):
+    stream = read(client, "first")
+    begun = next(stream)
+    ask(client, "second")
+    return begun + "".join(stream)
+"""
+_OVERLAP = """\
+from types import SimpleNamespace as N
+import app
+def create(model, messages, stream=False):
+    said = "to " + messages[0]["content"]
+    if stream:
+        return iter([N(choices=[N(delta=N(content=t), finish_reason=None)], usage=None) for t in (said[:4], said[4:])])
+    return N(model="m", choices=[N(message=N(content=said), finish_reason="stop")], usage=N(prompt_tokens=7))
+client = N(create=create)
+app.chat(client, "it"), app.both(client, "it")
+assert app.overlap(client) == "to first"
+"""
+
+
+def test_a_patched_reply_stands_beside_the_prompt_that_it_answers_alone(tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", {"app.py": _HANDING_ON})
+    lines = _HANDING_ON.splitlines()
+    planned_spans = []
+    for name in ("ask", "answer", "both", "read", "chat", "overlap"):
+        first = next(n for n, line in enumerate(lines, 1) if line.startswith(f"def {name}("))
+        last = next((n for n, line in enumerate(lines, 1) if n > first and line.startswith("def ")), len(lines) + 1)
+        asks = [n for n in range(first, last) if "client.create(" in lines[n - 1]]
+        marks = [SpanMark(n, "reply", "reply", "create") for n in asks]
+        span = PlannedSpan(
+            "c", name, "llm" if asks else "chain", "app.py", f"app.{name}", MarkedFunction(name, first, marks)
+        )
+        span.is_generator, span.start = name == "read", dict(_FIELDS)
+        planned_spans.append(span)
+    (tmp_path / "made.patch").write_text(make_patch(copy, planned_spans, ["app.py"]).text)
+    subprocess.run(["git", "apply", str(tmp_path / "made.patch")], cwd=copy, check=True, timeout=20)
+
+    found = run_patched(_OVERLAP, copy)
+
+    for name in ("chat", "both"):
+        prompt, reply = _exchange(found, name)
+        assert ("to " in str(prompt), reply) == (True, None), name
+    prompt, reply = _exchange(found, "overlap")
+    assert ("first" in str(prompt), reply) == (True, "to first")

@@ -8,10 +8,11 @@ from typing import Any
 from opentelemetry import context
 
 from gapwatch.design.emission.missing_replies import gives_error, is_unanswered
-from gapwatch.design.emission.recorded_replies import sent_in
+from gapwatch.design.emission.recorded_replies import SAID, sent_in
 from gapwatch.design.emission.recorded_values import MOST, quiet, written
 
 NOTES, IS_MODEL = "span_recording.notes", "span_recording.is_model"
+SENT_LAST = "span_recording.sent"
 _ASKING = "span_recording.asking"
 
 
@@ -31,7 +32,11 @@ def asked(function: Any) -> Any:
 
 @quiet()
 def _tell_sent(args: Any, kwargs: Any) -> None:
-    tell(context.get_value(NOTES), "model_prompt", written(sent_in(args, kwargs), 3 * MOST))
+    notes, sent = context.get_value(NOTES), written(sent_in(args, kwargs), 3 * MOST)
+    if isinstance(notes, dict):
+        notes[SENT_LAST], notes[SAID] = sent, None
+    tell(notes, "model_prompt", sent)
+    tell(notes, "model_reply", None)  # What was said before answers no other prompt.
 
 
 def counted(function: Any) -> Any:
@@ -49,6 +54,13 @@ def counted(function: Any) -> Any:
 def waited_for(waiting: Any) -> Any:
     """Return what an `await` waits for; of an object that is no coroutine, a call without a reply is counted here."""
     return waiting if type(waiting) is CoroutineType else Asking().wait(waiting)
+
+
+def tell_reply(notes: dict[str, Any], said: str) -> None:
+    """Set what a model said, and what it was sent if its function knows, for each span around that tells it."""
+    if notes.get(SENT_LAST) is not None:
+        tell(notes, "model_prompt", notes[SENT_LAST])
+    tell(notes, "model_reply", said)
 
 
 def tell(notes: Any, name: str, value: Any) -> None:

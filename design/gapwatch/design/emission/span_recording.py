@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import context, trace
 
-from gapwatch.design.emission.asked_models import IS_MODEL, NOTES, chunks, tell
+from gapwatch.design.emission.asked_models import IS_MODEL, NOTES, SENT_LAST, chunks, tell_reply
 from gapwatch.design.emission.hidden_secrets import error_texts
 from gapwatch.design.emission.missing_replies import is_read_later
 from gapwatch.design.emission.recorded_replies import (
@@ -328,8 +328,8 @@ class _Open:
             notes["stream_outcome"] = None if is_none else "aborted" if error else came
         notes.pop(_PIECES, None)
         if said is not None:
-            tell(notes, "model_reply", said)
-        for name in ("model_held", "model_own", IS_MODEL, NOTES, _REST):
+            tell_reply(notes, said)
+        for name in ("model_held", "model_own", IS_MODEL, NOTES, SENT_LAST, _REST):
             notes.pop(name, None)
         if "first_chunk_seconds" in notes:
             notes["first_chunk_seconds"] = self.first

@@ -130,6 +130,9 @@ class ClientCall(RunningCall):
         for part in parsed_lines(result) if self.kind == "line" else (result,):
             if part is not STREAM_END:
                 self._give(part)
+        if self.kind == "llm" and self.told is not None and not self.is_given:
+            for around in calls_around(call):
+                around.streams[id(result)] = self.told
 
     def _give(self, result: Any) -> None:
         """Give a whole reply, or a part of one that is read part by part, to the watched call."""
@@ -207,10 +210,11 @@ def begin_client(kind: str, values: Mapping[str, Any]) -> ClientCall | None:
     made = ClientCall(before, before, call, kind, source=source)
     made.context = contexts.set_value(CLIENT, made, before)
     made.is_model = _is_of_model(kind, values)
-    if kind == "llm":
-        if made.is_model:
-            call.note_asking()
+    if kind == "llm" and made.is_model:
+        call.note_asking()
         made.told = _note_prompt(values, call)
+    if made.told is None and source is not None:
+        made.told = next((c.streams[id(source)] for c in calls_around(call) if id(source) in c.streams), None)
     if kind == "retrieval":
         made.asked = next((value for name, value in values.items() if name != "self" and _is_given(value)), None)
     contexts.attach(made.context)
@@ -238,8 +242,10 @@ def _note_prompt(values: Mapping[str, Any], call: WatchedCall) -> str | None:
             every = {**beside, **asked}
             told = text_of_value(next(iter(every.values())) if len(every) == 1 else every, MOST_OF_PROMPT)
         around.notes["model_prompt"] = told
-        if "model_reply" in around.notes:
-            around.notes["model_reply"] = None
+    # What was said before answers no other prompt.
+    call.reply = None
+    for around in calls_with("model_reply", call):
+        around.notes["model_reply"] = None
     return told
 
 

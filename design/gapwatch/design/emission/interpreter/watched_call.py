@@ -94,6 +94,7 @@ class WatchedCall(RunningCall):
         reply: Text of the last reply of a model; None without one.
         source: Id of the stream that gives that reply; 0 for a whole one.
         parts: What the parts of that stream have said so far.
+        streams: What a model was sent, by the id of the stream that answers it.
         question: What a client was last asked, which is what `reply` answers; None without one.
         is_answered: Whether a model answered in it, or in a call that it is around.
         is_passing_on: Whether a model answered in a call that it is around, which has the tokens.
@@ -118,6 +119,7 @@ class WatchedCall(RunningCall):
     reply: str | None = None
     source: int = 0
     parts: dict[str, Any] = field(default_factory=dict)
+    streams: dict[int, str] = field(default_factory=dict)
     question: str | None = None
     is_answered: bool = False
     is_passing_on: bool = False
