@@ -27,10 +27,11 @@ from gapwatch.design.architecture.prompts import Prompt, find_prompts
 from gapwatch.design.architecture.salience import FileSalience, file_salience, model_distances
 from gapwatch.design.architecture.tiers import prompted_tiers
 from gapwatch.design.callgraph.graph import CallGraph
+from gapwatch.design.emission.needed_marks import needed_of_spans
 from gapwatch.design.emission.planned_span import PlannedSpan
 from gapwatch.design.emission.span_plan import plan_spans
 from gapwatch.design.instrumentation.instrumentation import Instrumentation, find_instrumentation
-from gapwatch.design.metrics.answered_metrics import needed_fields, set_answered
+from gapwatch.design.metrics.answered_metrics import set_answered
 from gapwatch.design.metrics.choice import MetricChoice, PipelineView, Wishes, choose_metrics
 from gapwatch.design.metrics.critic import Critique
 from gapwatch.design.metrics.left_out_code import LeftOutCode
@@ -320,7 +321,7 @@ def _finish(
         architecture=view.architecture,
         prompts=view.prompts,
         points=points,
-        planned=plan_spans(points, _needed_fields(points, metrics), view.architecture, present, code.material),
+        planned=plan_spans(points, needed_of_spans(points, metrics), view.architecture, present, code.material),
         instrumentation=code.instrumentation,
         present=present,
         prices=prices,
@@ -353,12 +354,6 @@ def _needed_points(view: PipelineView, metrics: list[MetricDesign]) -> list[Inte
             if point.component in m.owners and point.name in m.spans and point.name not in m.answered
         )
     return [p for p in view.points if p.blind]
-
-
-def _needed_fields(points: list[IntegrationPoint], metrics: list[MetricDesign]) -> dict[tuple[str, str], set[str]]:
-    """Return the fields that metrics need of each span to emit."""
-    by_name = {m.name: m for m in metrics}
-    return {(p.component, p.name): {f for name in p.blind for f in needed_fields(by_name[name])} for p in points}
 
 
 def _span_gaps(architecture: Architecture, points: list[IntegrationPoint]) -> list[Gap]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from gapwatch.design.agents.agent_loop import LoopExit
 from gapwatch.design.architecture.material import Material
 from gapwatch.design.architecture.model import Architecture, ComponentDraft
 from gapwatch.design.architecture.tiers import arm_tiers
+from gapwatch.design.emission.agent_ends import agent_ends
+from gapwatch.design.emission.needed_marks import NeededOfSpan, one_of_each_function
 from gapwatch.design.emission.planned_span import MarkedFunction, PlannedSpan, SpanMark
 from gapwatch.design.metrics.present_spans import PointSpans, PresentSpans
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
@@ -37,7 +38,7 @@ _OF_CALL = ("status", "error_type", "started_at", "ended_at", "input", "output")
 
 def plan_spans(
     points: list[IntegrationPoint],
-    needed: dict[tuple[str, str], set[str]],
+    needed: dict[tuple[str, str], NeededOfSpan],
     architecture: Architecture,
     present: PresentSpans,
     material: Material,
@@ -46,7 +47,7 @@ def plan_spans(
 
     Args:
         points: Spans to emit.
-        needed: Fields that metrics need, by component and name of the span.
+        needed: Fields and lines that metrics need, by component and name of the span.
         architecture: Components.
         present: Spans that there are.
         material: The analysed code.
@@ -59,18 +60,23 @@ def plan_spans(
             continue
         subject = Subject(material.program, material.sites, material.program.functions[number])
         component = architecture.component(point.component)
-        made = _Planner(point, component, subject, present).plan(needed[point.component, point.name])
+        made = _Planner(point, component, subject, present, needed[point.component, point.name]).plan()
         if refusals and "request_outcome" in made.start:
             made.start["request_refusals"] = refusals
         out.append(made)
-    return out
+    return one_of_each_function(out)
 
 
 class _Planner:
     def __init__(
-        self, point: IntegrationPoint, component: ComponentDraft, subject: Subject, present: PresentSpans
+        self,
+        point: IntegrationPoint,
+        component: ComponentDraft,
+        subject: Subject,
+        present: PresentSpans,
+        needed: NeededOfSpan,
     ) -> None:
-        self.point, self.component, self.subject = point, component, subject
+        self.point, self.component, self.subject, self.needed = point, component, subject, needed
         spans = present.points.get(point.symbol, PointSpans())
         there = next((s for s in spans.own if s.is_current), None)
         ir = subject.ir
@@ -87,14 +93,10 @@ class _Planner:
         )
         self._has = set(there.fields) if there is not None else set()
 
-    def plan(self, needed: set[str]) -> PlannedSpan:
-        """Return the plan.
-
-        Args:
-            needed: Fields that metrics need of this span.
-        """
+    def plan(self) -> PlannedSpan:
+        """Return the plan."""
         made = self.made
-        makers = {
+        makers: dict[str, Callable[[], str | None]] = {
             "attributes.swallowed_errors": self._swallowed,
             "attributes.retry_count": self._retries,
             "attributes.retry_outcome": self._retry_outcome,
@@ -117,8 +119,8 @@ class _Planner:
             made.start["asked"] = None
             for hit in self._hits("calls_llm"):
                 self._mark(hit.symbol, hit.line, "set", "asked", 1)
-        for name in sorted(needed):
-            reason = ""
+        for name in sorted(self.needed.fields):
+            reason: str | None = ""
             if name in self._has:
                 continue
             if name in makers:
@@ -136,8 +138,10 @@ class _Planner:
                     self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
             elif name == "attributes.retrieved_count" and self._says_nothing():
                 made.start["retrieved_count"] = 1
+                named = self.needed.named(name, self._hits("returns_failure")) or []
                 for hit in self._hits("returns_failure"):
-                    self._mark(hit.symbol, hit.line, "set", "retrieved_count", 0 if hit.outcome == "nothing" else None)
+                    found = 0 if hit in named and hit.outcome == "nothing" else None
+                    self._mark(hit.symbol, hit.line, "set", "retrieved_count", found)
             elif name in _OF_RESULT:
                 made.start[name.removeprefix("attributes.")] = _OF_RESULT[name]
             elif name in ("attributes.first_chunk_seconds", "attributes.stream_outcome"):
@@ -149,6 +153,8 @@ class _Planner:
                     reason = "the stream is sent by another function"
             elif name not in _OF_CALL:
                 reason = "only the code knows it"
+            if reason is None:
+                continue
             if reason:
                 made.by_hand[name] = reason
             else:
@@ -192,10 +198,13 @@ class _Planner:
             if s[0] in tags and line_of(s) == hit.line:
                 yield s
 
-    def _swallowed(self) -> str:
+    def _swallowed(self) -> str | None:
+        hits = self.needed.named("attributes.swallowed_errors", self._hits("has_try_except", "swallows"))
+        if hits is None:
+            return None
         self.made.start["swallowed_errors"] = 0
         marked = False
-        for hit in self._hits("has_try_except", "swallows"):
+        for hit in hits:
             for s in self._statements(hit, "try"):
                 for handler in handlers_of(s):
                     body = handler_body(handler)
@@ -299,8 +308,11 @@ class _Planner:
                 return line_of(handled[0]) if handled else 0
         return 0
 
-    def _failures(self) -> str:
-        hits = [*self._hits("returns_failure"), *self._hits("runs_code", "raises")]
+    def _failures(self) -> str | None:
+        given = [*self._hits("returns_failure"), *self._hits("runs_code", "raises")]
+        hits = self.needed.named("attributes.answer_outcome", given)
+        if hits is None:
+            return None
         if hits:
             self.made.start["answer_outcome"] = "answered"
         for hit in hits:
@@ -313,37 +325,17 @@ class _Planner:
 
     def _requests(self) -> str:
         self.made.start["request_outcome"] = "answered"
-        for hit in (h for pattern in FAILS_WHOLE for h in self._hits(pattern, "answer")):
+        hits = [h for pattern in FAILS_WHOLE for h in self._hits(pattern, "answer")]
+        for hit in self.needed.named("attributes.request_outcome", hits) or ():
             self._mark(hit.symbol, hit.line, "set", "request_outcome", "failed")
         return ""
 
     def _agent_exit(self) -> str:
-        for loop in self.component.loops:
-            mine = [e for e in loop.exits if e.path == self.point.place.path]
-            if loop.kind != "graph" and loop.symbol == self.point.symbol:
-                if loop.returns_at_limit and not loop.says_limit:
-                    return "the library gives an answer at its limit and does not say so in it"
-                self.made.start |= {"agent_exit": None, "agent_end": loop.default}
-                if loop.kind == "loop":
-                    self.made.start["agent_began"] = 0
-                    self._mark(loop.symbol, loop.step, "set", "agent_began", 1)
-                if loop.is_told_by:
-                    self.made.start["agent_limit"] = "\n".join(loop.is_told_by)
-            elif loop.kind == "graph" and any(e.symbol == self.point.symbol for e in mine):
-                self.made.start["agent_exit"] = None
-                mine = [e for e in mine if e.symbol == self.point.symbol]
-            else:
-                continue
-            by_line: dict[tuple[str, int], list[LoopExit]] = {}
-            for e in mine:
-                by_line.setdefault((e.symbol, e.line), []).append(e)
-            for (symbol, line), ends in sorted(by_line.items()):
-                if len(ends) == 1:
-                    self._mark(symbol, line, "ends", "agent_exit", ends[0].how)
-                else:
-                    ordered = sorted(ends, key=lambda e: (not e.flag, not e.is_good, e.how != "limit", e.how))
-                    self._mark(symbol, line, "choose", "agent_exit", tuple((e.flag, e.how) for e in ordered))
-        return "" if "agent_exit" in self.made.start else "the run does not end in this function"
+        start, marks, reason = agent_ends(self.component.loops, self.point.symbol, self.point.place.path)
+        self.made.start |= start
+        for symbol, mark in marks:
+            self._mark(symbol, mark.line, mark.action, mark.field, mark.value)
+        return reason
 
     def _agent_steps(self) -> str:
         for loop in self.component.loops:
@@ -354,7 +346,7 @@ class _Planner:
                 self.made.start["agent_steps"] = 1
         return "" if "agent_steps" in self.made.start else "no step begins in this function"
 
-    def _tool_errors(self) -> str:
+    def _tool_errors(self) -> str | None:
         if any(h.symbol == self.point.symbol for h in self._hits("tells_model_error", "tool")):
             self.made.start |= {"tool_errors": 0, "is_tool": 1}
             self._told("tool error", "tool_errors")
@@ -369,11 +361,13 @@ class _Planner:
             self._mark(hit.symbol, hit.line, "reply", "reply", hit.evidence.rpartition(".")[2])
         return "" if hits else "it asks no model itself"
 
-    def _format_errors(self) -> str:
+    def _format_errors(self) -> str | None:
         return self._told("format error", "format_errors")
 
-    def _told(self, kind: str, name: str) -> str:
-        hits = self._hits("tells_model_error", kind)
+    def _told(self, kind: str, name: str) -> str | None:
+        hits = self.needed.named(f"attributes.{name}", self._hits("tells_model_error", kind))
+        if hits is None:
+            return None
         if hits:
             self.made.start[name] = 0
         for hit in hits:
@@ -382,7 +376,7 @@ class _Planner:
 
     def _context(self) -> str:
         self.made.start["context_outcome"] = "whole"
-        for hit in self._hits("cuts_context"):
+        for hit in self.needed.named("attributes.context_outcome", self._hits("cuts_context")) or ():
             self._mark(hit.symbol, hit.line, "set", "context_outcome", "cut")
         return ""
 
