@@ -134,3 +134,32 @@ def test_a_program_beside_a_server_is_no_way_in(tmp_path: Path) -> None:
 
     assert "app.ask.main" not in measured
     assert "app.points.copy_all" not in measured
+
+
+_CLOUD = """
+import openai
+
+def handler(event, context):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": event["body"]}]
+    ).choices[0].message.content
+"""
+_BESIDE = """
+import openai
+from fastapi import FastAPI
+
+app = FastAPI()
+
+@app.post("/title")
+def title(text: str):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": f"Give a title in three words: {text}"}]
+    ).choices[0].message.content
+"""
+
+
+def test_what_a_cloud_runs_by_its_name_is_served_beside_a_server(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"socket.py": _CLOUD, "server.py": _BESIDE})))
+
+    (failed,) = [m for m in made.metrics if m.family == "failed_requests"]
+    assert sorted(failed.symbols) == ["server.title", "socket.handler"]

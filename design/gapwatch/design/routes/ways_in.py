@@ -274,14 +274,7 @@ class WaysIn:
 
     @property
     def _of_clouds(self) -> set[str]:
-        """Functions that a cloud runs by their name: `lambda_handler(event, context)`."""
-        return {
-            f.symbol
-            for f in self._program.functions
-            if f.ir.name in ("handler", "lambda_handler")
-            and [p.name for p in f.ir.params] == ["event", "context"]
-            and f.owner < 0
-        }
+        return {f.symbol for f in self._program.functions if is_run_by_cloud(f)}
 
     def _is_production(self, symbol: str) -> bool:
         found = self.symbols.get(symbol)
@@ -338,3 +331,9 @@ _VALUES = frozenset({"pydantic", "enum", "dataclasses", "typing", "typing_extens
 
 def _of_developers(symbol: Symbol) -> bool:
     return _OF_DEVELOPERS.search(symbol.path.rpartition("/")[0]) is not None
+
+
+def is_run_by_cloud(function: FunctionInfo) -> bool:
+    """Return whether a cloud runs a function by its name: `lambda_handler(event, context)`."""
+    names = [p.name for p in function.ir.params]
+    return function.owner < 0 and function.ir.name in ("handler", "lambda_handler") and names == ["event", "context"]
