@@ -9,6 +9,13 @@ from collections.abc import Iterable, Iterator
 
 #: Runs of agents: `Runner.run_streamed`, `agent.ainvoke`, `self.agent_executor.invoke`.
 _AGENT_RUN = re.compile(r"(?i)(^|\.)(runner|\w*agent(_?executor)?)\.a?(run|invoke|stream|iter|chat|kickoff)\w*$")
+#: Runs of chains and engines, and a question that is all that they are given.
+_CHAIN_RUN = re.compile(
+    r"(?i)(chain|engine|index|\brag|_qa|pipeline)\w*\.a?(invoke|stream|batch|run|call|query|chat|stream_chat)$"
+)
+_QUESTION = re.compile(
+    r"(?i)^(?!.*(messages|context|docs|documents|history))([\w.]*\.)?\w*(question|query|text|topic|input|q)$"
+)
 #: Name of a file, with or without folders.
 _FILE = re.compile(r"[\w./\\-]+\.[A-Za-z]\w{1,8}$")
 _WITH = (ast.With, ast.AsyncWith)
@@ -72,13 +79,17 @@ def function_of(call: ast.expr) -> ast.expr:
 
 
 def hides_prompt(call: ast.expr) -> bool:
-    """Return whether a call is not given what the model is sent: the name of a file, or a run of an agent with tools.
+    """Return whether a call is not given what the model is sent: the name of a file, or a run that searches inside.
 
-    A library may look for the file beside whoever calls it; what an agent's tools give is sent inside of its run.
+    A library may look for the file beside whoever calls it; what an agent's tools, or the searches of a chain or an
+    engine, give is sent inside of its run: who sees the question alone takes an answer from passages for invented.
     """
     inner = call.value if isinstance(call, ast.Await) else call
-    is_run = isinstance(inner, ast.Call) and _AGENT_RUN.search(ast.unparse(inner.func))
-    return bool(is_run) or names_file(call)
+    if not isinstance(inner, ast.Call):
+        return names_file(call)
+    called = ast.unparse(inner.func)
+    asks_alone = bool(inner.args) and _QUESTION.search(ast.unparse(inner.args[0])) is not None
+    return bool(_AGENT_RUN.search(called) or (_CHAIN_RUN.search(called) and asks_alone)) or names_file(call)
 
 
 def names_file(call: ast.expr) -> bool:
