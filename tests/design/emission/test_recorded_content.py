@@ -510,3 +510,23 @@ def test_what_a_response_holds_apart_is_written() -> None:
     assert json.loads(text_of_value(Response([{"text": "Pumps need oil."}]))) == {
         "matches": [{"text": "Pumps need oil."}]
     }
+
+
+def test_what_a_plain_result_says_is_written_be_it_one_word() -> None:
+    class Found:
+        def __init__(self) -> None:
+            self.title, self.snippet, self.load = "Pumps", "oil", print
+
+    class Slotted:
+        __slots__ = ("result",)
+
+        def __init__(self) -> None:
+            self.result = 42
+
+    class Derived(Slotted):
+        __slots__ = ()
+
+    for write in (text_of_value, written):
+        first, *others = json.loads(write([Found(), Slotted(), Derived()]))
+        assert (first["title"], first["snippet"]) == ("Pumps", "oil")
+        assert others == [{"result": 42}, {"result": 42}]

@@ -62,6 +62,8 @@ def _cut(text: str, most: int) -> str:
 
 #: Members that hold the text of a document or a message, and those beside it that say which one it is.
 _TEXTS = ("page_content", "text", "content")
+#: Members that hold what a result says, be it one word.
+_RESULTS = ("title", "snippet", "summary", "result", "answer", "description", "body")
 _BESIDE = ("id", "id_", "role", "type", "name", "title", "url", "source", "score", "metadata", "payload", "tool_calls")
 #: Where a row of a database, or a response, holds its values.
 _DATA = ("_data", "_data_store", "_store", "__root__")
@@ -115,13 +117,19 @@ def _stored(value: Any, levels: int, room: list[int]) -> Any:
         return stored(dict(value), levels - 1, room)
     if type(value).__name__ == "ndarray":
         return "<ndarray>"
-    fields = held(value, "__dict__") or {n: held(value, n) for n in getattr(type(value), "__slots__", ())}
+    fields = held(value, "__dict__") or _slots(value)
     own = next((fields[n] for n in _DATA if isinstance(fields.get(n), dict | list | tuple)), None)
     texts = [n for n in _TEXTS if isinstance(fields.get(n), str) and fields[n]]
     public = [n for n in fields if str(n)[:1] != "_"]
     names = [*texts, *(n for n in _BESIDE if fields.get(n) is not None)] if texts else public
     made = stored(own if own is not None and not names else {n: fields[n] for n in names}, levels - 1, room)
-    return made if texts or _has_text(made) or hide_secrets(made) != made else value
+    says = any(isinstance(fields.get(n), str | int | float | list | tuple | dict) for n in _RESULTS)
+    return made if texts or says or _has_text(made) or hide_secrets(made) != made else value
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    named = (c.__dict__.get("__slots__", ()) for c in type(value).__mro__)
+    return {n: held(value, n) for some in named for n in ((some,) if isinstance(some, str) else some)}
 
 
 def _has_text(value: Any) -> bool:

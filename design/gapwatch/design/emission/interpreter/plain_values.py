@@ -22,6 +22,8 @@ TEXTS = ("page_content", "text", "content")
 _BESIDE = frozenset(
     ["id", "id_", "role", "type", "name", "title", "url", "source", "score", "metadata", "payload", "tool_calls"]
 )
+#: Members that hold what a result says, be it one word.
+_RESULTS = ("title", "snippet", "summary", "result", "answer", "description", "body")
 #: Where a row of a database, or a response, holds its values.
 _DATA = ("_data", "_data_store", "__root__")
 _HOLDERS = (dict, list, tuple)
@@ -154,6 +156,10 @@ class _Writer:
             return self.plain(own, levels - 1)
         if public and len(fields) <= _MOST_MEMBERS and not any(callable(v) for v in fields.values()):
             return self._mapping(public, levels)
+        said = {n: fields[n] for n in _RESULTS if type(fields.get(n)) in (str, int, float, list, tuple, dict)}
+        if said:
+            beside = {n: v for n, v in fields.items() if n in _BESIDE and not _is_absent(v)}
+            return self._mapping(said | beside, levels)
         return f"<{kind.__name__}>"
 
     def _mapping(self, members: dict[str, Any], levels: int) -> dict[str, Any]:
