@@ -17,6 +17,7 @@ FIRES: dict[str, tuple[str, str]] = {
     "translating handler": ("has_try_except:translates", "def f():\n    try:\n        g()\n    except ValueError as e:\n        raise KeyError() from e\n"),
     "suppress": ("has_try_except:swallows", "import contextlib\ndef f():\n    with contextlib.suppress(OSError):\n        g()\n"),
     "attempts": ("has_retry_loop:loop", "def f():\n    for attempt in range(3):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
+    "tries by a setting": ("has_retry_loop:loop", "class S:\n    tries: int = 1\nclass T:\n    tries: int = 3\ndef f(settings):\n    for attempt in range(settings.tries):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
     "tenacity": ("has_retry_loop:decorator", "from tenacity import retry\n@retry\ndef f(): g()\n"),
     "own decorator": (
         "has_retry_loop:attempt",
@@ -105,6 +106,9 @@ SILENT: dict[str, tuple[str, str]] = {
     "bare raise": ("has_try_except", "def f():\n    try:\n        g()\n    except OSError:\n        raise\n"),
     "optional import": ("has_try_except", "try:\n    import fast\nexcept ImportError:\n    fast = None\n"),
     "pages": ("has_retry_loop", "def f():\n    for page in range(10):\n        try:\n            r = g(page)\n        except OSError:\n            continue\n        if not r:\n            break\n"),
+    "one try": ("has_retry_loop", "def f(max_retries=1):\n    for attempt in range(max_retries):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
+    "no try more": ("has_retry_loop", "def f(retries=0):\n    for attempt in range(retries + 1):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
+    "one try by a setting": ("has_retry_loop", "from pydantic import BaseModel, Field\nclass S(BaseModel):\n    most_tries: int = Field(default=1, ge=1)\ndef f(settings: S):\n    for attempt in range(settings.most_tries):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
     "polling": ("has_retry_loop", "def f(j):\n    while True:\n        if j.status() == 'done':\n            return j\n        sleep(1)\n"),
     "agent steps": ("has_retry_loop", "def f(max_steps):\n    for step in range(max_steps):\n        try:\n            r = act(step)\n        except OSError:\n            continue\n        if r.done:\n            return r\n"),
     "items": ("has_retry_loop", "def f(xs):\n    for x in xs:\n        try:\n            return g(x)\n        except OSError:\n            pass\n"),

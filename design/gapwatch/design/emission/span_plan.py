@@ -235,12 +235,12 @@ class _Planner:
 
     def _retry_outcome(self) -> str:
         for hit, s in self._attempts():
-            for line in given_up(s):
+            for line in (over := given_up(s)):
                 self._mark(hit.symbol, line, "set", "retry_outcome", "exhausted")
             after, body = self._line_after(hit, end_of(s)), body_of(s)
             if not after:
                 continue
-            ends = breaks(body)
+            ends = [line for line in breaks(body) if line not in over]
             lines = [line_of(inner) for inner in statements(body)]
             # `while tries < 3 and not done`, and `if done: break` on one line.
             if (s[0] == "while" and s[2][0] in ("b", "!")) or any(lines.count(line) > 1 for line in ends):

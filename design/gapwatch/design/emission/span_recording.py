@@ -45,6 +45,8 @@ def recorded(name: str, component: str = "", kind: str = "chain", is_there: bool
     def decorate(function: Any) -> Any:
         if not inspect.isroutine(function):
             return function  # What a framework made of it stays what it is, such as a task of a queue.
+        if "is_around_attempts" in start:
+            tell_given_up(function)
 
         @quiet()
         def tell_input(span: Any, args: Any, kwargs: Any) -> None:
@@ -141,6 +143,25 @@ def note(name: str, value: Any, member: str | None = None) -> None:
         value = found if isinstance(found, str | bytes) else None
     if isinstance(notes, dict):
         notes[name] = value
+
+
+@quiet()
+def tell_given_up(function: Any) -> None:
+    """Have the retries of tenacity note where a value stands in for a result in the end: a callback gives it."""
+    retrying = held(function, "retry")
+    callback = held(retrying, "retry_error_callback")
+    if not callable(callback):
+        return
+
+    def give_up(*args: Any, **kwargs: Any) -> Any:
+        note("retry_outcome", "exhausted")
+        return callback(*args, **kwargs)
+
+    async def give_up_async(*args: Any, **kwargs: Any) -> Any:
+        return await give_up(*args, **kwargs)
+
+    is_async = any(map(inspect.iscoroutinefunction, (callback, held(callback, "__call__"))))
+    retrying.retry_error_callback = give_up_async if is_async else give_up
 
 
 @quiet()
@@ -310,7 +331,8 @@ class _Open:
             notes.setdefault("retry_outcome", "first_try" if attempts < 2 else "recovered")
         if notes.pop("is_around_attempts", 0):
             is_left = is_left or is_read_later(result)
-            notes["retry_outcome"] = None if is_left else "succeeded" if error is None else "exhausted"
+            is_over = error is not None or notes.get("retry_outcome") == "exhausted"
+            notes["retry_outcome"] = None if is_left else "exhausted" if is_over else "succeeded"
         if error is not None or notes.get("retrieved_count") == "of_result":
             notes["retrieved_count"] = count_found(result) if error is None and result is not None else None
         if "rows_written" in notes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gapwatch.design.patterns.attempt_ends import is_one_try
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
     callee_text,
@@ -170,7 +171,9 @@ def _retry_decorators(subject: Subject) -> Iterator[PatternHit]:
         if is_retry:
             # What the repository's own decorator wraps is one attempt; the loop in the decorator knows how they end.
             # A queue runs each attempt by itself, and hands it to a worker through what the decorator makes.
-            kind = "queue" if is_job else "attempt" if inside else "decorator"
+            # A library that gives nothing in the end tells nobody that the tries are used up.
+            is_silent = is_call(decorator) and keyword(decorator, "raise_on_giveup") == ("k", False)
+            kind = "queue" if is_job else "attempt" if inside or is_silent else "decorator"
             yield subject.hit("has_retry_loop", line, subject.ir.line, kind, f"@{text_of(decorator)}", 0.95)
 
 
@@ -200,7 +203,7 @@ def _retry_loop(subject: Subject, s: Stmt) -> str | None:
             for d in subject.sites.names_outside(subject.symbol, iterable)
         ):
             return f"for {target} in {text_of(iterable)}"
-        if name not in ("range", "count"):
+        if name not in ("range", "count") or (name == "range" and is_one_try(subject, s)):
             return None
         head = f"for {target} in {text_of(iterable)}"
         named = bool(_ATTEMPT.search(head))
