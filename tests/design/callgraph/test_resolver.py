@@ -334,6 +334,19 @@ def test_a_root_under_another_folder_name_is_learnt_from_its_imports(tmp_path: P
     assert "m1.g -> core.f" in edges(tmp_path / "checkout", files)
 
 
+def test_a_library_with_a_part_of_the_name_of_a_folder_here_is_no_name_of_the_root(tmp_path: Path) -> None:
+    parts = ("llms", "schema", "prompts", "indices")
+    files = {f"m{i}.py": f"from lib.core.{name} import f\ndef g(): f()\n" for i, name in enumerate(parts)}
+    files |= {
+        "core/__init__.py": "",
+        "core/config.py": "def f(): ...\n",
+        "n.py": "from lib.core import f\ndef g(): f()\n",
+    }
+    found = edges(tmp_path, files)
+
+    assert {f"m{i}.g -> lib.core.{name}.f" for i, name in enumerate(parts)} <= found
+
+
 def test_a_library_is_not_taken_for_a_neighbour_of_the_same_name(tmp_path: Path) -> None:
     files = {
         "pkg/__init__.py": "",

@@ -293,3 +293,43 @@ def test_errors_do_not_leave_a_run_whose_work_takes_each_of_them(tmp_path: Path)
     made = run_design(scan_repository(write_tree(tmp_path, {"app.py": TAKEN})))
 
     assert {(h.symbol, h.kind) for h in made.hits if h.pattern == "fails_run"} == {("app.told", "answer")}
+
+
+HANDED_ON = """
+from http.server import BaseHTTPRequestHandler
+
+from openai import OpenAI
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        if self.path == "/chat":
+            self.chat()
+        elif self.path == "/title":
+            self.title()
+        else:
+            self.send({"error": "not found"}, 404)
+
+    def chat(self):
+        try:
+            self.send({"answer": self.ask("chat")}, 200)
+        except Exception as error:
+            self.send({"error": str(error)}, 500)
+
+    def title(self):
+        self.send({"title": self.ask("title")}, 200)
+
+    def ask(self, what):
+        return OpenAI().chat.completions.create(model="m", messages=[what]).choices[0].message.content
+
+    def send(self, data, status):
+        self.send_response(status)
+        self.wfile.write(str(data).encode())
+"""
+
+
+def test_what_a_handler_hands_its_requests_to_fails_for_it(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"server.py": HANDED_ON})))
+
+    found = {(h.symbol.rpartition(".")[2], h.kind) for h in made.hits if h.pattern == "fails_request"}
+    assert found == {("chat", "answer"), ("title", "raises")}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from gapwatch.design.patterns.code_walk import names_in, text_of, unwrapped
+from gapwatch.design.patterns.code_walk import names_in, text_of, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.outside_calls import assigned_to
 from gapwatch.design.routes.reaches import reaches
-from gapwatch.design.source.ir import Expr, is_call, members_in, operand_of, operands_of
+from gapwatch.design.source.ir import Expr, is_call, members_in, operand_of, operands_of, value_of
+from gapwatch.design.source.program import last_name
 
 #: Parameters by which a caller says what to give instead.
 _INSTEAD = re.compile(r"default|fallback", re.I)
@@ -51,3 +52,14 @@ def conditions_of(test: Expr) -> list[Expr]:
         inner = operand_of(test)
         return conditions_of(inner) if inner is not None else []
     return [one for e in operands_of(test) for one in conditions_of(e)] if test[0] == "b" else [test]
+
+
+def gives_on(subject: Subject, symbol: str) -> bool:
+    """Return whether a function gives back what another gives, in whatever form."""
+    name, given = symbol.rpartition(".")[2], subject.returned
+    names = {n for e in given for n in names_in(e)}
+    for s in subject.statements:
+        value = value_of(s) if s[0] == "assign" else None
+        if value is not None and names & {n for t in s[2] for n in names_in(t)}:
+            given = [*given, value]
+    return any(last_name(x) == name for e in given for x in walk(e) if x[0] in "na")

@@ -27,11 +27,13 @@ from gapwatch.design.routes.error_takers import (
     takes_all_errors,
     takes_faults,
 )
+from gapwatch.design.routes.given_back import gives_on
 from gapwatch.design.routes.ways_in import WAITS, WaysIn
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
     body_of,
+    branches_of,
     call_line,
     end_of,
     handler_body,
@@ -60,7 +62,6 @@ _OF_SERVICES = re.compile(
 )
 #: Calls that take the pieces of a generator.
 _TAKES = frozenset({"list", "tuple", "next", "anext", "join"})
-#: Calls that begin a task.
 _BEGINS = frozenset({"create_task", "ensure_future"})
 _BLOCKS = frozenset({"try", "with", "if", "for", "while", "match"})
 _MAX_DEPTH = 2
@@ -145,11 +146,16 @@ class _Failures:
             subject = self._subject(symbol)
             seen = {h for s in self._nested(symbol) for h in self._seen(s)} | set(self._lost(subject))
             taken: set[int] = set()
+            handed = self._handed_on(subject)
             for edge in self._sites.callees.get(symbol, ()):
                 if edge.dst in self._requests or edge.dst not in self._numbers:
                     continue
                 below = self._subject(edge.dst)
-                is_work = edge.dst in self._distances and (_gives_back(subject, edge.dst) or self._is_all(symbol, edge))
+                is_work = edge.dst in self._distances and (gives_on(subject, edge.dst) or self._is_all(symbol, edge))
+                if handed and edge.dst in self._ways.waiting and any(line in handed for _, line in edge.sites):
+                    ended = {h for h in self._ended(below, _MAX_DEPTH) if not h.evidence.startswith("empty")}
+                    out |= ended or set(self._raised(below))
+                    taken |= {line for _, line in edge.sites}
                 if (is_work or _hands_on(below)) and (given_up := set(self._given_up(below))):
                     out |= given_up
                     taken |= {line for _, line in edge.sites}
@@ -173,6 +179,13 @@ class _Failures:
             # What a server runs in a graph is told with its requests.
             out |= {replace(h, pattern=_REQUEST if is_server else _RUN) for h in found}
         return out
+
+    def _handed_on(self, subject: Subject) -> set[int]:
+        """Return the lines at which a function hands each request on by its path or kind, if it does no more."""
+        ends = [b[-1] for s in subject.statements if s[0] == "if" for _, b in branches_of(s) if b]
+        calls = {line_of(s) for s in ends if s[0] == "expr" and is_call(s[2])}
+        work = self._work(subject)
+        return calls if len(calls) > 1 and work and work <= calls else set()
 
     def _is_all(self, symbol: str, edge: CallEdge) -> bool:
         """Return whether the work of a function is one call, or the one node of a graph that it runs."""
@@ -377,17 +390,6 @@ class _Failures:
 
 def _tries(subject: Subject) -> list[Stmt]:
     return [s for s in subject.statements if s[0] == "try"]
-
-
-def _gives_back(subject: Subject, symbol: str) -> bool:
-    """Return whether a function gives back what another gives, in whatever form."""
-    name, given = symbol.rpartition(".")[2], subject.returned
-    names = {n for e in given for n in names_in(e)}
-    for s in subject.statements:
-        value = value_of(s) if s[0] == "assign" else None
-        if value is not None and names & {n for t in s[2] for n in names_in(t)}:
-            given = [*given, value]
-    return any(last_name(x) == name for e in given for x in walk(e) if x[0] in "na")
 
 
 def _hands_on(subject: Subject) -> bool:

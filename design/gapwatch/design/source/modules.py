@@ -139,10 +139,12 @@ class ModuleIndex:
             self._imported.update(".".join(parts[:length]) for length in range(1, len(parts) + 1))
             if rest and (top, rest.split(".")[0]) in self.by_parts:
                 self._spelled_out.add(top)
-            if top in _STDLIB or top in self._by_top or top in required or not rest:
+            if top in _STDLIB | self._libraries or top in self._by_top or top in required or not rest:
                 continue
+            inside = tuple(rest.split("."))
             seen[top] += 1
-            fitting[top] += (rest.split(".")[0],) in self.by_parts
+            # The last part may be a name in a module; a library may have a first part of its own here, such as `core`.
+            fitting[top] += inside in self.by_parts or (len(inside) > 1 and inside[:-1] in self.by_parts)
         for top, count in seen.items():
             if count >= _ALIAS_MIN_IMPORTS and fitting[top] >= _ALIAS_MIN_SHARE * count:
                 self.root_aliases.add(top)
