@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gapwatch.design.callgraph.graph import CallEdge, CallGraph
 from gapwatch.design.callgraph.streamed_chains import ASKED_LATER
-from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in, names_in
 from gapwatch.design.patterns.libraries import LibraryCatalog
 from gapwatch.design.patterns.model_requests import address_capability, address_of, is_other_work, only_reads
 from gapwatch.design.source.ir import (
@@ -22,9 +23,15 @@ from gapwatch.design.source.ir import (
     is_name,
     member_of,
     name_of,
+    operands_of,
+    operator_of,
+    owner_of,
+    pairs_in,
     positional_of,
+    targets_of,
+    value_of,
 )
-from gapwatch.design.source.program import Program
+from gapwatch.design.source.program import Program, last_name
 
 #: Ends of a chain that mean a model call for every receiver, because the resolver may not know an untyped client.
 _MODEL_ENDS = re.compile(
@@ -318,6 +325,62 @@ def _by_shape(text: str, call: Expr) -> Reach | None:
     if receiver and _EMBED_ENDS.search(text):
         return Reach("embedding", text, 0.75)
     return None
+
+
+#: Steps of a chain that ask no model: a search, a prompt, a parser, and what hands values on.
+SEARCH_STEP = re.compile(r"(^|_)retriever(_|$)|^as_retriever$|Retriever$", re.IGNORECASE)
+_PLAIN_STEP = re.compile(r"^(Runnable(Passthrough|Pick)|itemgetter|pick)$|Prompt(Template)?$|Parser$")
+_HOLDS_STEPS = frozenset({"RunnableAssign", "RunnableParallel", "RunnableMap", "RunnableLambda", "assign"})
+
+
+def steps_without_model(call: Expr, within: Iterable[Stmt], of_lambda: Callable[[Expr], str | None]) -> Reach | None:
+    """Return what a call of a chain reaches none of whose steps is a model; None where one is, or may be.
+
+    Args:
+        call: `chain.invoke(question)`.
+        within: Statements of its function: a chain is looked at that is written there with `|`.
+        of_lambda: Gives `search` or `plain` for a lambda, or None where it may ask a model.
+    """
+    callee, known = callee_of(call), dict[str, list[Expr]]()
+    if not is_member(callee) or not is_name(owner_of(callee)):
+        return None
+    for s in within:
+        value = value_of(s) if s[0] == "assign" else None
+        for target in targets_of(s) if s[0] == "assign" else ():
+            if value is not None and is_name(target):
+                known.setdefault(name_of(target), []).append(value)
+    chains = known.get(name_of(owner_of(callee)), [])
+    if not chains or not all(e[0] == "o" and operator_of(e) == "|" for e in chains):
+        return None
+    found = [_step(e, known, of_lambda, 4) for e in chains]
+    if None in found:
+        return None
+    return Reach("retrieval" if "search" in found else None, callee_text(call), 0.8)
+
+
+def _step(e: Expr, known: Mapping[str, list[Expr]], of_lambda: Callable[[Expr], str | None], deep: int) -> str | None:
+    """Return `search` or `plain` for a step of a chain; None for what may be a model."""
+    inside: list[Expr] = []
+    name = last_name(callee_of(e)) if is_call(e) else last_name(e) if is_name(e) or is_member(e) else ""
+    owner = last_name(owner_of(callee_of(e))) if is_call(e) and is_member(callee_of(e)) else ""
+    if SEARCH_STEP.search(name):
+        # Some searches are given a model that writes their queries.
+        made = [n for value in (e, *known.get(name, ())) for n in names_in(value)]
+        return None if any(map(_MODEL_NAMES.search, made)) else "search"
+    if e[0] == "o" and operator_of(e) == "|":
+        inside = list(operands_of(e))
+    elif e[0] == "d":
+        inside = [value for _, value in pairs_in(e)]
+    elif is_name(e) and deep > 0:
+        inside = known.get(name, [])
+    elif is_call(e) and name in _HOLDS_STEPS:
+        inside = arguments_of(e)
+    elif is_call(e) and (_PLAIN_STEP.search(name) or _PLAIN_STEP.search(owner)):
+        return "plain"
+    elif e[0] == "L":
+        return of_lambda(e)
+    found = [_step(one, known, of_lambda, deep - 1) for one in inside]
+    return None if not found or None in found else "search" if "search" in found else "plain"
 
 
 def _last(call: Expr) -> str:

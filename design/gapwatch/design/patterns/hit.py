@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.patterns.call_sites import CallSites, Reach
+from gapwatch.design.patterns.call_sites import SEARCH_STEP, CallSites, Reach, steps_without_model
 from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, own_expressions, text_of, walk
 from gapwatch.design.patterns.model_requests import (
     address_capability,
@@ -26,6 +26,7 @@ from gapwatch.design.source.ir import (
     Function,
     Stmt,
     call_line,
+    callee_of,
     is_call,
     is_name,
     name_of,
@@ -164,12 +165,25 @@ class Subject:
     def reach(self, call: Expr) -> Reach:
         """Return the target of a call; a request to a server of models counts as a model call."""
         found = self.sites.reach(self.symbol, call, self._named.get(call_line(call), frozenset()))
+        if found.capability == "llm_chat" and found.confidence < 1:
+            # A chain by its name alone: its steps may be a prompt and a search.
+            return steps_without_model(call, self.statements, self._lambda_step) or found
         if found.capability != "http":
             return found
         known = self.sites.asked_by_call.get(id(call))
         if known is None:
             known = self.sites.asked_by_call[id(call)] = call, _Request(self, call).capability()
         return Reach(known[1], found.dotted, 0.95) if known[1] is not None else found
+
+    def _lambda_step(self, e: Expr) -> str | None:
+        """Return what a lambda in a chain does: `search`, `plain`, or None where it may ask a model."""
+        number = self.program.first_function[self.info.module] + e[1]
+        inner = Subject(self.program, self.sites, self.program.functions[number])
+        if any(inner.reach(c).capability == "llm_chat" for c in inner.calls):
+            return None
+        if any(SEARCH_STEP.search(n) for c in inner.calls for n in names_in(callee_of(c))):
+            return "search"
+        return None if any(map(inner.inside, inner.calls)) else "plain"
 
     def inside(self, call: Expr) -> list[CallEdge]:
         """Return the edges of a call inside the repository, also if its callee is a variable."""
