@@ -11,7 +11,7 @@ from gapwatch.design.architecture.prompt_flow import bindings_of
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, children, names_in, unwrapped, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
-from gapwatch.design.patterns.model_calls import CALLS
+from gapwatch.design.patterns.model_calls import CALLS, hands_on_stream
 from gapwatch.design.routes.forms import Forms
 from gapwatch.design.source.ir import Expr, call_line, handler_body, handlers_of, is_call, is_text, operand_of, value_of
 from gapwatch.design.source.program import last_name, statements
@@ -98,12 +98,17 @@ def is_reply_recorded(hit: PatternHit) -> bool:
 
 
 def is_exchange_seen(code: ClaimedCode, symbol: str) -> bool:
-    """Return whether the span of a function has what a model was last sent below it and said: a known client asks."""
+    """Return whether the span of a function has what a model was last sent below it and said: a known client asks.
+
+    A stream that is handed on unread says nothing, unless a function above goes through what it is given.
+    """
     frontier, seen = [symbol], {symbol}
     for _ in range(_MAX_BETWEEN):
         hits = [h for one in frontier for h in code.material.hits_of(one) if h.pattern == "calls_llm"]
         if direct := [h for h in hits if h.kind == "direct"]:
-            return any(not _UNWATCHED.search(h.evidence) for h in direct)
+            above = [code.subject(one) for one in seen - set(frontier)]
+            is_read = any(f is not None and any(s[0] == "for" for s in f.statements) for f in above)
+            return any(not _UNWATCHED.search(h.evidence) and (is_read or not _is_unread(code, h)) for h in direct)
         below = {e.dst for one in frontier for e in code.material.sites.callees.get(one, ())}
         models = code.reaching(_MODELS)
         frontier = sorted(s for s in below - seen if s in models)
@@ -111,12 +116,25 @@ def is_exchange_seen(code: ClaimedCode, symbol: str) -> bool:
     return False
 
 
+def _is_unread(code: ClaimedCode, hit: PatternHit) -> bool:
+    """Return whether the model call of a hit gives a stream that its function hands on unread."""
+    subject = code.subject(hit.symbol)
+    asking = [c for c in subject.calls if call_line(c) == hit.line] if subject is not None else []
+    return subject is not None and any(hands_on_stream(subject, c) for c in asking)
+
+
 def said_at(code: ClaimedCode, symbol: str) -> frozenset[int]:
-    """Return the lines of the calls of models whose words the output of a function, or of its span, holds."""
+    """Return the lines of the calls of models whose words the output of a function, or of its span, holds.
+
+    The words of a stream that it hands on unread are not in it yet.
+    """
     subject = code.subject(symbol)
     if subject is None or output_of(code, symbol) not in (Output.REPLY, Output.KEPT):
         return frozenset()
     lines = _asking_lines(code, subject)
+    for hit in code.material.hits_of(subject.symbol):
+        if hit.pattern == "calls_llm" and hit.kind == "direct" and _is_unread(code, hit):
+            lines.pop(hit.line, None)
     if output_of(code, symbol) is Output.KEPT or code.worker(symbol) != symbol:
         return frozenset(lines)
     out = set()

@@ -6,10 +6,20 @@ import re
 from collections.abc import Iterator
 
 from gapwatch.design.callgraph.graph import CallEdge
-from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in
+from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in, keyword, target_names, walk
 from gapwatch.design.patterns.hit import PatternHit, Subject
 from gapwatch.design.patterns.model_requests import is_other_work
-from gapwatch.design.source.ir import Expr, call_line, callee_of, is_name, name_of
+from gapwatch.design.source.ir import (
+    Expr,
+    call_line,
+    callee_of,
+    is_name,
+    items_of,
+    iterable_of,
+    name_of,
+    targets_of,
+    value_of,
+)
 from gapwatch.design.source.program import FunctionInfo, last_name
 
 _WRAPPER_NAMES = re.compile(
@@ -119,6 +129,43 @@ def asks_later(subject: Subject, call: Expr, deep: int = MAX_WRAPPED) -> bool:
     reached = [one for e in subject.inside(call) if e.dst in depths and (one := subject.other(e.dst)) is not None]
     asking = [(one, c) for one in reached for c in one.calls if _direct(one, c) or _asks(one, c, depths)]
     return deep > 0 and bool(asking) and all(asks_later(one, c, deep - 1) for one, c in asking)
+
+
+#: Names of calls that give a stream of a reply.
+_STREAMS = re.compile(r"(^|_)a?stream(ed|_|$)|_stream$")
+
+
+def hands_on_stream(subject: Subject, call: Expr) -> bool:
+    """Return whether a function gives the stream of a model unread: itself, or in an object that is made of it.
+
+    A response of a server is followed by the recorders until it is sent.
+
+    Args:
+        subject: The function that holds the call.
+        call: The call of the model.
+    """
+    if subject.ir.is_generator or not (_STREAMS.search(last_name(call)) or keyword(call, "stream") == ("k", True)):
+        return False
+    held = set[str]()
+
+    def holds(e: Expr | None) -> bool:
+        return e is not None and any(i is call or (is_name(i) and name_of(i) in held) for i in walk(e))
+
+    for s in (*subject.statements, *subject.statements):
+        if s[0] == "assign" and holds(value_of(s)):
+            held |= {name for target in targets_of(s) for name in target_names(target)}
+        if (s[0] == "for" and holds(iterable_of(s))) or (s[0] == "with" and any(holds(e) for e, _ in items_of(s))):
+            return False
+        if s[0] == "expr" and holds(s[2]) and any(i[0] == "Y" for i in walk(s[2])):
+            return False
+    for other in subject.calls:
+        if other is call or not any(map(holds, (callee_of(other), *arguments_of(other)))):
+            continue
+        made = [subject.other(edge.dst) for edge in subject.inside(other)]
+        is_made = last_name(other)[:1].isupper() or any(f is not None and f.ir.is_generator for f in made)
+        if subject.sites.catalog.capability(subject.reach(other).dotted) == "stream" or not is_made:
+            return False
+    return any(holds(e) for e in subject.returned)
 
 
 def _asks(subject: Subject, call: Expr, depths: dict[str, int]) -> bool:

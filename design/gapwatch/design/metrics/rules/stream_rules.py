@@ -22,7 +22,7 @@ from gapwatch.design.patterns.code_walk import (
 )
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.patterns.model_calls import asks_later
+from gapwatch.design.patterns.model_calls import asks_later, hands_on_stream
 from gapwatch.design.source.ir import (
     Body,
     Expr,
@@ -89,11 +89,15 @@ def _streams_of(at: list[Expr], subject: Subject, view: CodeView) -> list[Subjec
 
 def asked_later(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     """Return why the end of a function tells nothing of its model: the server asks it when it sends the response."""
-    is_of_answer = metric.claim.get("field") in _OF_ANSWERS or metric.claim.get("present") is True
-    subject = view.code.subject(symbol) if metric.pattern == "calls_llm" and is_of_answer else None
+    field = metric.claim.get("field")
+    is_of_answer = field in _OF_ANSWERS or metric.claim.get("present") is True
+    is_of_reply = is_of_answer or field == "attributes.model_reply"
+    subject = view.code.subject(symbol) if metric.pattern == "calls_llm" and is_of_reply else None
     asking = [c for c in subject.calls if call_line(c) == place.line] if subject is not None else []
-    if subject is not None and any(asks_later(subject, c) for c in asking):
+    if subject is not None and is_of_answer and any(asks_later(subject, c) for c in asking):
         return f"{symbol.rpartition('.')[2]} gives a response that asks the model after the function has ended"
+    if subject is not None and any(hands_on_stream(subject, c) for c in asking):
+        return f"{symbol.rpartition('.')[2]} gives the stream of the model unread: who reads it has the reply"
     return None
 
 
