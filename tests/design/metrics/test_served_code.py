@@ -163,3 +163,31 @@ def test_what_a_cloud_runs_by_its_name_is_served_beside_a_server(tmp_path: Path)
 
     (failed,) = [m for m in made.metrics if m.family == "failed_requests"]
     assert sorted(failed.symbols) == ["server.title", "socket.handler"]
+
+
+_BOT = """
+import openai
+from telegram.ext import Application, MessageHandler
+
+def answer(text):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": f"Answer in one sentence: {text}"}]
+    ).choices[0].message.content
+
+async def talk(update, context):
+    await update.message.reply_text(answer(update.message.text))
+
+def run_bot():
+    application = Application.builder().token("t").build()
+    application.add_handler(MessageHandler(None, talk))
+    application.run_polling()
+
+run_bot()
+"""
+
+
+def test_what_serves_until_the_program_ends_has_no_span_around_all_requests(tmp_path: Path) -> None:
+    made = run_design(scan_repository(write_tree(tmp_path, {"bot.py": _BOT})), is_bounded=False)
+
+    spans = {p.symbol for p in made.points}
+    assert "bot.run_bot" not in spans and {"bot.answer", "bot.talk"} <= spans

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -133,6 +134,7 @@ def integration_points(
     symbols = {s.id: s for s in graph.symbols}
     every = page_modules(graph)
     out: list[IntegrationPoint] = []
+    serving = _serving(graph)
     for component in architecture.components:
         points: dict[str, IntegrationPoint] = {}
         asking = {h.symbol for h in component.hits if h.pattern == "calls_llm" and h.kind == "direct"}
@@ -145,7 +147,7 @@ def integration_points(
             pages: frozenset[str] = pages,
         ) -> IntegrationPoint | None:
             found = symbol if symbol in pages else _function(symbol, symbols)
-            if found is None:
+            if found is None or found in serving:
                 return None
             if found not in points:
                 s = symbols[found]
@@ -220,6 +222,11 @@ _ORDER = (
     "returns_failure",
     "cuts_context",
 )
+#: Calls that serve requests or messages until the program ends.
+_SERVES = re.compile(
+    r"(^|\.)(run_polling|start_polling|infinity_polling|run_webhook|run_forever|serve_forever|run_until_disconnected"
+    r"|start_consuming|uvicorn\.run|hypercorn\.run|waitress\.serve|web\.run_app)$|^(flask|discord|pyrogram|telethon)\b.*\.run$"
+)
 _WATCHED_USES = ("retrieval", "rerank", "embedding", "guardrail")
 
 
@@ -253,6 +260,12 @@ def _chosen(component: ComponentDraft, graph: CallGraph, distances: dict[str, in
         else:
             choose(ranks, MAX_TOOLS if pattern == "tells_model_error" else MAX_FUNCTIONS)
     return kept
+
+
+def _serving(graph: CallGraph) -> set[str]:
+    """Return the functions that serve until the program ends: all requests would be in the one trace of their span."""
+    found = {e.src for e in graph.externals if _SERVES.search(e.dotted)}
+    return found | {one.src for one in graph.unresolved if _SERVES.search(one.text.removesuffix("()"))}
 
 
 def functions_without_span(architecture: Architecture, points: list[IntegrationPoint]) -> dict[str, dict[str, int]]:

@@ -21,6 +21,8 @@ from gapwatch.design.emission.recorded_replies import is_failed, request_outcome
 CALL = contexts.create_key("gapwatch-call")
 #: The client's call that is under way, there: of nested clients the outermost counts.
 CLIENT = contexts.create_key("gapwatch-client")
+#: Most calls around one that are looked at.
+_MOST_AROUND = 200
 
 
 @dataclass(slots=True)
@@ -30,23 +32,44 @@ class RunningCall:
     Attributes:
         context: Context inside it.
         before: Context in which it was called, or last went on.
+        inner: Context of a call inside of it that waits while it waits, too; None where none does.
     """
 
     context: Context
     before: Context
+    inner: Context | None = field(init=False, default=None)
 
     def leave(self) -> None:
-        """Make the caller's context current again, where the call's own still is."""
-        if contexts.get_current() is self.context:
+        """Make the caller's context current again, where the call's own, or that of a call inside of it, still is."""
+        current = contexts.get_current()
+        if current is self.context:
+            contexts.attach(self.before)
+        elif any(call is self for call in _calls_of(current)):
+            # An asynchronous generator waits for what it awaits, and its caller with it.
+            self.inner = current
             contexts.attach(self.before)
 
     def enter(self) -> None:
         """Make the call's context current: a generator goes on, perhaps for another caller."""
-        self.before = contexts.get_current()
-        contexts.attach(self.context)
+        current, inner, self.inner = contexts.get_current(), self.inner, None
+        if not any(call is self for call in _calls_of(current)):
+            self.before = current
+            contexts.attach(inner or self.context)
 
     def chunk(self, value: Any) -> None:
         """Note what a generator gives."""
+
+
+def _calls_of(context: Context) -> Iterator[RunningCall]:
+    """Yield the calls that a context is inside of, the innermost first."""
+    client, call = contexts.get_value(CLIENT, context), contexts.get_value(CALL, context)
+    if isinstance(client, RunningCall):
+        yield client
+    for _ in range(_MOST_AROUND):
+        if not isinstance(call, RunningCall):
+            return
+        yield call
+        call = contexts.get_value(CALL, call.before)
 
 
 @dataclass(slots=True)
@@ -277,7 +300,9 @@ def innermost_with(name: str, call: WatchedCall) -> WatchedCall | None:
 def calls_around(call: WatchedCall) -> Iterator[WatchedCall]:
     """Yield a call and those around it, the innermost first."""
     found: object = call
-    while isinstance(found, WatchedCall):
+    for _ in range(_MOST_AROUND):
+        if not isinstance(found, WatchedCall):
+            return
         yield found
         found = contexts.get_value(CALL, found.before)
 
