@@ -86,6 +86,10 @@ _SHARED: dict[str, tuple[Any, int, int, str | None, str]] = {
         {"message": {"content": "yes"}, "done_reason": "length", "prompt_eval_count": 7, "eval_count": 2},
         *(7, 2, "length", "yes"),
     ),
+    "a prompt that Ollama completes": (
+        {"response": "yes", "done": True, "done_reason": "length", "prompt_eval_count": 7, "eval_count": 2},
+        *(7, 2, "length", "yes"),
+    ),
 }
 _USAGE = Made(input_tokens=7, output_tokens=2)
 #: Runs whose client is watched itself: their result is read by a patched program alone.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gapwatch.design.source.scan import scan_repository
 from gapwatch.design.stage import Design, run_design
 from tests.design.source_tree import write_tree
@@ -191,3 +193,25 @@ def test_what_serves_until_the_program_ends_has_no_span_around_all_requests(tmp_
 
     spans = {p.symbol for p in made.points}
     assert "bot.run_bot" not in spans and {"bot.answer", "bot.talk"} <= spans
+
+
+_UNUSED = """
+import openai
+
+SUMMARY = "Summarise the text below in two sentences, and state nothing that it does not say: {text}"
+
+def summary(text):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": SUMMARY.format(text=text)}]
+    ).choices[0].message.content
+"""
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_judge_of_what_no_request_runs_is_left_out(tmp_path: Path, is_used: bool) -> None:
+    use = "\nfrom summaries import summary\n\n@app.post('/sum')\ndef sum_up(text: str):\n    return summary(text)\n"
+    files = {"summaries.py": _UNUSED, "server.py": _BESIDE + (use if is_used else "")}
+    made = run_design(scan_repository(write_tree(tmp_path, files)), is_bounded=False)
+
+    judged = {s for m in made.metrics if m.source == "judge" for s in m.symbols}
+    assert ("summaries.summary" in judged) == is_used

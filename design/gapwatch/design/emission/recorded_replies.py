@@ -223,6 +223,8 @@ def said_text(value: Any) -> str | None:
     message = held(choices[0], "message") if choices else value
     if not choices and _member(held(value, "message"), "content") is not None:  # Ollama
         message = held(value, "message")
+    elif not choices and isinstance(held(value, "done"), bool) and isinstance(held(value, "response"), str):
+        message = {"content": held(value, "response")}  # Ollama, asked to complete a prompt
     if isinstance(candidates := held(value, "candidates"), list):  # Google
         message = held(candidates[0], "content") if candidates else None
         message = {"content": _member(message, "parts") or ""}

@@ -170,7 +170,9 @@ class ReadUsage:
         why = self._why if metric.family in _FAMILIES else None
         if metric.family in _FAMILIES and self._untold:
             first, count = self._untold[0], len(self._untold)
-            metric.valid_when = f"{count} of {len(self._hits)} calls tell no tokens, such as {first.path}:{first.line}"
+            metric.valid_when = (
+                f"calls tell their tokens; {count} of {len(self._hits)} does not: {first.path}:{first.line}"
+            )
         return why or why_without_cost(metric, self._named, self._instrumentation)
 
     def _partial(self) -> str | None:

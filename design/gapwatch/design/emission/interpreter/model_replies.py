@@ -191,6 +191,8 @@ def reply_text(value: Any) -> str | None:
         return _said({"content": member(content, "parts")}) or ""
     if (message := member(value, "message")) is not None and member(message, "content") is not None:  # Ollama
         return _said(message)
+    if isinstance(member(value, "done"), bool) and isinstance(told := member(value, "response"), str):
+        return told  # Ollama, asked to complete a prompt
     if (delta := member(value, "delta")) is not None:  # a chunk of Anthropic's or of OpenAI's responses
         return delta if isinstance(delta, str) else _text(member(delta, "text"))
     if _first(value, ("response_metadata", "usage_metadata", "stop_reason")) is not None:

@@ -12,7 +12,7 @@ from gapwatch.design.metrics.metric_design import MetricDesign
 from gapwatch.design.metrics.rules.code_view import CodeView, MetricRule, claim_key, is_around, keep_places, placed
 from gapwatch.design.metrics.rules.error_paths import in_body
 from gapwatch.design.metrics.rules.handed_answers import handed_call
-from gapwatch.design.metrics.rules.place_rules import PLACE_RULES, UNSERVED
+from gapwatch.design.metrics.rules.place_rules import PLACE_RULES, UNSERVED, unserved_judge
 from gapwatch.design.metrics.spans import OF_EXCHANGE
 from gapwatch.design.patterns.code_walk import (
     calls_in,
@@ -58,7 +58,6 @@ def bad_places(metric: MetricDesign, view: CodeView) -> dict[CodePlace, tuple[st
     if metric.source in ("composite", "cost"):
         return out
     for place, symbol in placed(metric, view):
-        # What the rules read of a metric.
         key = (
             place,
             metric.source,
@@ -104,6 +103,10 @@ def _place_rule(name: str) -> MetricRule:
         return found[0] if found else None
 
     return rule
+
+
+def _of_unused_code(metric: MetricDesign, view: CodeView) -> str | None:
+    return _place_rule("unused_code")(metric, view) or unserved_judge(metric, view)
 
 
 def _borrowed_limit(metric: MetricDesign, view: CodeView) -> str | None:
@@ -388,6 +391,7 @@ def _says_direction(s: Stmt) -> bool:
 #: Rules that reject, with the reason by which a report may say why.
 CODE_RULES: dict[str, MetricRule] = {
     **{name: _place_rule(name) for name in PLACE_RULES},
+    "unused_code": _of_unused_code,
     "borrowed_limit": _borrowed_limit,
     "wrong_denominator": _denominator,
     "twins": _twin,

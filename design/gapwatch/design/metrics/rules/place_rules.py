@@ -347,6 +347,16 @@ def _always_a_row(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
     return None
 
 
+def unserved_judge(metric: MetricDesign, view: CodeView) -> str | None:
+    """Return why no request runs the functions that a judge is about, wherever its prompt stands."""
+    if metric.source != "judge" or metric.name in view.added or view.served is None:
+        return None
+    served = [s for s in metric.symbols if any(s == one or s.startswith(f"{one}.") for one in view.served)]
+    return (
+        f"{metric.symbols[0]}: nothing that the application runs leads here" if metric.symbols and not served else None
+    )
+
+
 #: Rules that say that no request runs the code; a person may know better.
 UNSERVED = frozenset({"set_up", "trial", "unused_code"})
 
