@@ -52,15 +52,16 @@ def plan_spans(
         present: Spans that there are.
         material: The analysed code.
     """
-    numbers, refusals = material.sites.numbers(material.program), " ".join(sorted(refused_exceptions(material.program)))
+    numbers = material.sites.numbers(material.program)
+    subjects = [Subject(material.program, material.sites, f) for f in material.program.functions]
+    refusals = " ".join(sorted(refused_exceptions(subjects)))
     out = []
     for point in points:
         number = numbers.get(point.symbol)
         if number is None:
             continue
-        subject = Subject(material.program, material.sites, material.program.functions[number])
         component = architecture.component(point.component)
-        made = _Planner(point, component, subject, present, needed[point.component, point.name]).plan()
+        made = _Planner(point, component, subjects[number], present, needed[point.component, point.name]).plan()
         if refusals and "request_outcome" in made.start:
             made.start["request_refusals"] = refusals
         out.append(made)

@@ -314,10 +314,9 @@ class _Open:
             notes["tool_errors"] = notes["tool_errors"] or 1
         for key, value in reply_notes(result).items():
             notes.setdefault(key, value)
+        refusals = notes.pop("request_refusals", "")
         if notes.get("request_outcome") == "answered":
-            refusals = notes.pop("request_refusals", "")
             notes["request_outcome"] = request_outcome(result, error, self.first is not None, refusals=refusals)
-        notes.pop("request_refusals", "")
         if notes.pop("loop_left", 0):
             notes.pop("retry_outcome", None)
         is_unseen = notes.pop("has_unseen_stream", 0) or is_read_later(result)

@@ -24,7 +24,7 @@ _OF_REQUESTS = re.compile(
 
 @dataclass(frozen=True)
 class ClassChoice:
-    """ClassChoice of one class among several.
+    """A choice of one class among several.
 
     Attributes:
         symbol: The function that chooses.

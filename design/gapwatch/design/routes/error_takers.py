@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in, own_expressions, tags_in, walk
+from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.source.ir import (
     Expr,
     Stmt,
@@ -21,7 +23,7 @@ from gapwatch.design.source.ir import (
     positional_of,
     value_of,
 )
-from gapwatch.design.source.program import Program, last_name, statements
+from gapwatch.design.source.program import last_name, statements
 
 #: Exceptions that become the status of a response.
 _STATUS = frozenset({"HTTPException", "HttpError", "APIException", "abort", "WebSocketException"})
@@ -68,12 +70,7 @@ def does_more_than_read(s: Stmt) -> bool:
 
 def raises_status(s: Stmt) -> bool:
     """Return whether a handler of a `try` makes a status of any error."""
-    return any(
-        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
-        for handler in handlers_of(s)
-        if is_broad_handler(handler)
-        for x in statements(handler_body(handler))
-    )
+    return any(is_broad_handler(h) and raises_any_status(handler_body(h)) for h in handlers_of(s))
 
 
 def refusal_line(body: tuple[Stmt, ...]) -> int:
@@ -88,14 +85,11 @@ def refusal_line(body: tuple[Stmt, ...]) -> int:
 
 def raises_own_status(s: Stmt) -> bool:
     """Return whether what a `try` protects refuses a request by a status of its own."""
-    return any(
-        x[0] == "raise" and (value := value_of(x)) is not None and last_name(value) in _STATUS
-        for x in statements(body_of(s))
-    )
+    return raises_any_status(body_of(s))
 
 
-def refuses_requests(body: tuple[Stmt, ...]) -> bool:
-    """Return whether a function raises a status itself: its exceptions say that a request is at fault, too."""
+def raises_any_status(body: tuple[Stmt, ...]) -> bool:
+    """Return whether some lines raise a status: an exception of theirs may say that a request is at fault."""
     raised = (value_of(s) for s in statements(body) if s[0] == "raise")
     return any(value is not None and last_name(value) in _STATUS for value in raised)
 
@@ -117,24 +111,24 @@ def says_the_end(s: Stmt) -> bool:
     return s[0] == "expr" and s[2][0] == "y" and not names_in(s[2])
 
 
-def refused_exceptions(program: Program) -> set[str]:
+def refused_exceptions(subjects: Sequence[Subject]) -> set[str]:
     """Return the names of the exceptions that a program answers with a status of 400 to 499 wherever they arise.
 
     It registers a function for them: `app.add_exception_handler(Missing, handler)`, `@app.exception_handler(Missing)`.
     """
     out: set[str] = set()
-    made = {f.ir.name: f.ir.body for f in program.functions}
-    for function in program.functions:
-        for call in calls_in(function.ir.body):
+    made = {s.ir.name: s.ir.body for s in subjects}
+    for subject in subjects:
+        for call in subject.calls:
             given = positional_of(call)
             if last_name(call) in ("add_exception_handler", "register_error_handler") and len(given) > 1:
                 handler = made.get(last_name(given[1]), ()) if is_name(given[1]) or given[1][0] == "a" else ()
                 if _is_refusal([given[1], *_within(handler)]):
                     out.add(last_name(given[0]))
-        for decorator in function.ir.decorators:
+        for decorator in subject.ir.decorators:
             is_handler = is_call(decorator) and last_name(decorator) in ("exception_handler", "errorhandler")
             given = positional_of(decorator) if is_handler else ()
-            if given and _is_refusal(_within(function.ir.body)):
+            if given and _is_refusal(_within(subject.ir.body)):
                 out.add(last_name(given[0]))
     return {name for name in out - {"", "Exception", "BaseException"} if name[:1].isupper()}
 

@@ -65,11 +65,8 @@ def _calls_of(context: Context) -> Iterator[RunningCall]:
     client, call = contexts.get_value(CLIENT, context), contexts.get_value(CALL, context)
     if isinstance(client, RunningCall):
         yield client
-    for _ in range(_MOST_AROUND):
-        if not isinstance(call, RunningCall):
-            return
-        yield call
-        call = contexts.get_value(CALL, call.before)
+    if isinstance(call, WatchedCall):
+        yield from calls_around(call)
 
 
 @dataclass(slots=True)
@@ -231,10 +228,9 @@ class WatchedCall(RunningCall):
             notes["tool_errors"] = notes["tool_errors"] or 1
         if notes.get("model_errors") == 0 and is_read_later(result):
             notes["model_errors"] = None  # What a stream that is handed on will bring is not known yet.
+        begun, refusals = self.pieces.first is not None, notes.pop("request_refusals", "")
         if notes.get("request_outcome") == "answered":
-            begun, refusals = self.pieces.first is not None, notes.pop("request_refusals", "")
             notes["request_outcome"] = request_outcome(result, error, begun, member, refusals)
-        notes.pop("request_refusals", "")
         if notes.pop("loop_left", 0):
             # The line after the loop was reached by `break`.
             notes.pop("retry_outcome", None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.patterns.code_walk import text_of
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.routes.error_takers import handles_line, refuses_requests
+from gapwatch.design.routes.error_takers import handles_line, raises_any_status
 from gapwatch.design.source.ir import Expr, Stmt, branches_of, line_of, value_of
 from gapwatch.design.source.program import last_name, statements
 
@@ -51,7 +51,7 @@ class OwnExceptions:
         if any(h.pattern == "tells_model_error" and h.kind == "tool" for h in hits):
             return "it is a tool, whose errors are counted with those of tools"
         called = (self._code.subject(edge.dst) for call in subject.calls for edge in subject.inside(call))
-        if any(refuses_requests(one.ir.body) for one in (subject, *called) if one is not None):
+        if any(raises_any_status(one.ir.body) for one in (subject, *called) if one is not None):
             return "its exceptions refuse requests that are at fault, too"
         if (name := next(self._raised(subject), None)) is not None:
             return f"it raises {name} itself, where what was asked for is missing or at fault"

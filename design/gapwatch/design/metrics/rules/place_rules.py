@@ -130,8 +130,7 @@ def _emptiness(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeVi
 
 def _unused(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     del metric, place
-    served = view.served
-    if served is None or symbol in served or any(symbol.startswith(f"{s}.") for s in served):
+    if _is_served(symbol, view):
         return None
     return "offline or dead: nothing that the application runs (servers, else programs that ask a model) leads here"
 
@@ -349,12 +348,16 @@ def _always_a_row(metric: MetricDesign, place: CodePlace, symbol: str, view: Cod
 
 def unserved_judge(metric: MetricDesign, view: CodeView) -> str | None:
     """Return why no request runs the functions that a judge is about, wherever its prompt stands."""
-    if metric.source != "judge" or metric.name in view.added or view.served is None:
+    if metric.source != "judge" or metric.name in view.added or not metric.symbols:
         return None
-    served = [s for s in metric.symbols if any(s == one or s.startswith(f"{one}.") for one in view.served)]
-    return (
-        f"{metric.symbols[0]}: nothing that the application runs leads here" if metric.symbols and not served else None
-    )
+    is_run = any(_is_served(symbol, view) for symbol in metric.symbols)
+    return None if is_run else f"{metric.symbols[0]}: nothing that the application runs leads here"
+
+
+def _is_served(symbol: str, view: CodeView) -> bool:
+    """Return whether the application runs a function, or one that it stands in; True where no way in is known."""
+    served = view.served
+    return served is None or symbol in served or any(symbol.startswith(f"{s}.") for s in served)
 
 
 #: Rules that say that no request runs the code; a person may know better.
