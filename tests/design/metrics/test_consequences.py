@@ -140,7 +140,7 @@ def test_failures_of_many_functions_are_never_one_metric(tmp_path: Path) -> None
     assert len(mine) < 9, "each further one of a kind is worth less"
 
 
-def test_evaluations_clients_and_pages_come_in_by_name_alone(tmp_path: Path) -> None:
+def test_clients_and_pages_come_in_by_name_alone_and_evaluators_that_requests_ask_stay(tmp_path: Path) -> None:
     folders = {0: "", 1: "eval/", 2: "my_sdk/", 3: ""}
     files = {f"{folder}text_{n}.py": _FETCH.format(name=f"fetch_{n}") for n, folder in folders.items()}
     files["text_3.py"] = "import streamlit\n" + files["text_3.py"].replace(
@@ -152,9 +152,9 @@ def test_evaluations_clients_and_pages_come_in_by_name_alone(tmp_path: Path) -> 
     files["server.py"] = _SERVER.format(imports="")
     made = _made(tmp_path, files)
 
-    assert _paths(made, "failure_answers") == {"text_0.py"}
+    assert _paths(made, "failure_answers") == {"text_0.py", "eval/text_1.py"}
     why = _whys(made, "failure_answers")
-    assert why["eval/text_1.py"] == why["my_sdk/text_2.py"] == "of an evaluation or a client beside the pipeline"
+    assert why["my_sdk/text_2.py"] == "of a client beside the pipeline"
     assert why["text_3.py"].startswith("a person sees it")
 
 

@@ -116,6 +116,41 @@ def answer(path: str):
     except OSError:
         return _silence()
 """,
+    "a generator that is only made where errors are taken": """
+def of_first(url):
+    yield requests.get(url).text
+
+
+def of_second(url):
+    yield requests.post(url).text
+
+
+def answer(url: str):
+    try:
+        return of_first(url)
+    except Exception:
+        return of_second(url)
+""",
+    "one form for what is good and what is not": """
+import openai
+
+
+def told(is_success, text):
+    return {"good": is_success, "text": text}
+
+
+def said_of(url):
+    found = openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": url}])
+    return bool(found.choices), found.choices
+
+
+def answer(url: str):
+    is_success, texts = said_of(url)
+    if is_success:
+        return told(True, f"Read {url}: " + "".join(texts))
+
+    return told(False, f"Not read {url}: " + "".join(texts))
+""",
 }
 
 
@@ -128,6 +163,17 @@ def test_a_route_whose_second_arm_is_no_poorer_way_has_no_rate(name: str, tmp_pa
 
     assert found.routes
     assert not [m for m in found.metrics if "fallback_rate" in m.family]
+
+
+def test_a_second_way_is_taken_where_a_generator_is_read_before_its_errors_are_taken(tmp_path: Path) -> None:
+    name = "a generator that is only made where errors are taken"
+    head = "import requests\nfrom fastapi import FastAPI\n\napp = FastAPI()\n"
+    source = head + UNWATCHED[name].replace("def answer", '@app.post("/answer")\ndef answer')
+    source = source.replace("of_first(url)\n    except", "''.join(of_first(url))\n    except")
+
+    found = run_design(scan_repository(write_tree(tmp_path, {"service.py": source})), is_bounded=False)
+
+    assert [m for m in found.metrics if "fallback_rate" in m.family]
 
 
 def test_a_step_to_an_answer_that_stands_for_a_failure_is_counted_once(made: Design) -> None:

@@ -30,8 +30,8 @@ class Step{n}:
                 model="gpt-4.1",
                 messages=[{{"role": "system", "content": "Answer number {n} in one short sentence."}}],
             ).choices[0].message.content
-        except openai.APIError:
-            return None
+        except openai.APIError as error:
+            return f"Error: {{error}}"
         return text
 
     def look_up_{n}(self, question):

@@ -215,3 +215,88 @@ def test_a_judge_of_what_no_request_runs_is_left_out(tmp_path: Path, is_used: bo
 
     judged = {s for m in made.metrics if m.source == "judge" for s in m.symbols}
     assert ("summaries.summary" in judged) == is_used
+
+
+_TASK = """
+import httpx
+from celery import Celery
+from server import ask
+
+app = Celery("app")
+
+@app.task
+def measure_answers(number):
+    try:
+        wanted = httpx.get(f"https://questions.example/{number}").raise_for_status().json()
+    except httpx.HTTPError:
+        return None
+    return ask(wanted["question"]) == wanted["answer"]
+"""
+
+
+@pytest.mark.parametrize(
+    "path, kept, measured",
+    [
+        ("tasks/evaluate.py", "DATA_SET = 'questions'", False),
+        ("evaluations/tasks.py", "DATA_SET = 'questions'", False),
+        ("tasks/evaluate.py", "", True),  # it may evaluate what a user sends
+        ("tasks/answers.py", "DATA_SET = 'questions'", True),
+    ],
+)
+def test_a_task_that_measures_over_a_data_set_serves_nobody(
+    tmp_path: Path, path: str, kept: str, measured: bool
+) -> None:
+    server = _BESIDE.replace("def title(text: str):", "def title(text: str):\n    return ask(text)\n\ndef ask(text):")
+    folder = path.partition("/")[0]
+    files = {path: f"{kept}\n{_TASK}", "server.py": f"{server}\nimport {path[:-3].replace('/', '.')}\n"}
+    made = run_design(scan_repository(write_tree(tmp_path, files | {f"{folder}/__init__.py": ""})), is_bounded=False)
+
+    symbols = _measured(made)
+    assert "server.ask" in symbols
+    assert (f"{path[:-3].replace('/', '.')}.measure_answers" in symbols) == measured
+
+
+_JUDGED = """
+import openai
+
+def score(answer):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": f"How good is this answer, of 10: {answer}"}]
+    ).choices[0].message.content
+"""
+
+
+def test_an_evaluator_that_scores_each_answer_within_its_request_is_served(tmp_path: Path) -> None:
+    server = _BESIDE.replace("app = FastAPI()", "from eval.scores import score\n\napp = FastAPI()").replace(
+        "def title(text: str):\n    return", "def title(text: str):\n    return score(text),"
+    )
+    files = {"eval/__init__.py": "", "eval/scores.py": _JUDGED, "server.py": server}
+    made = run_design(scan_repository(write_tree(tmp_path, files)), is_bounded=False)
+
+    assert "eval.scores.score" in _measured(made)
+
+
+def test_a_folder_of_automatic_evaluation_is_none_of_a_program(tmp_path: Path) -> None:
+    files = {"auto_eval/run.py": _PROGRAM, "auto_eval/__init__.py": "", "chat.py": _PROGRAM.replace("hello", "yes")}
+    measured = _measured(run_design(scan_repository(write_tree(tmp_path, files)), is_bounded=False))
+
+    assert "chat.main" in measured and "auto_eval.run.main" not in measured
+
+
+_TRIED_AGAIN = """
+from tenacity import retry, stop_after_attempt
+from server import title
+
+@retry(stop=stop_after_attempt(2))
+def of_old_texts(texts):
+    return [title(text) for text in texts]
+"""
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_function_is_asked_for_by_the_lines_of_its_decorators_too(tmp_path: Path, is_used: bool) -> None:
+    use = "\nfrom old import of_old_texts\n\n@app.post('/old')\ndef old(texts: list):\n    return of_old_texts(texts)\n"
+    files = {"old.py": _TRIED_AGAIN, "server.py": _BESIDE + (use if is_used else "")}
+    made = run_design(scan_repository(write_tree(tmp_path, files)), is_bounded=False)
+
+    assert any(m.family == "retries_exhausted" for m in made.metrics) == is_used

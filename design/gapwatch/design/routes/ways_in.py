@@ -17,6 +17,7 @@ from gapwatch.design.patterns.code_walk import calls_in
 from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.patterns.page_modules import page_modules
+from gapwatch.design.source.evaluations import EVALUATION_FOLDERS
 from gapwatch.design.source.ir import call_line
 from gapwatch.design.source.program import FunctionInfo, Program, last_name
 
@@ -54,7 +55,7 @@ _HANDLERS = (
 _LOOKS = re.compile(r"^_*(check|test|ping|probe|verify)_|(^|_)health")
 #: Folders of what a developer runs to measure or to try.
 _OF_DEVELOPERS = re.compile(
-    r"(^|/)(evals?|evaluations?|evaluators?|benchmark\w*|tests?\w*|\w+_tests?|bench|experiments?|examples?|scripts?|demos?"
+    rf"(^|/)({EVALUATION_FOLDERS}|tests?\w*|\w+_tests?|bench|experiments?|examples?|scripts?|demos?"
     r"|notebooks?)(/|$)",
     re.I,
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.rules.default_settings import default_values
 from gapwatch.design.patterns.code_walk import arguments_of, own_expressions, text_of, walk
+from gapwatch.design.source.evaluations import EVALUATION_FOLDERS, is_offline_evaluation
 from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, callee_of, is_call, is_name, is_text
 from gapwatch.design.source.program import ClassInfo, FunctionInfo, import_target, last_name, statements
 
@@ -31,7 +32,7 @@ _FINDS_CLASSES = frozenset({"__subclasses__", "import_module", "__import__", "en
 _READS_MODULES = frozenset({"reload", "getattr", "setattr", "hasattr", "print", "isinstance", "str", "repr", "id"})
 #: Folders of what a developer runs to measure or to try.
 OF_DEVELOPERS = re.compile(
-    r"(^|/)(eval|evals|evaluations?|evaluators?|benchmark\w*|tests?_\w+|\w+_tests?|bench|experiments?|simulat\w+|profiling|demos?(_\w+)?)(/|$)",
+    rf"(^|/)({EVALUATION_FOLDERS}|tests?_\w+|\w+_tests?|bench|experiments?|simulat\w+|profiling|demos?(_\w+)?)(/|$)",
     re.I,
 )
 #: The file itself, as a value.
@@ -99,11 +100,14 @@ class CodeNames:
         self.registered = {
             f.symbol
             for f in self.program.functions
-            if any(
-                d.partition(".")[0] not in COMMAND_LINES and not _WRAPPERS.search(d)
-                for d in decorators.get(f.symbol, ())
+            if (
+                any(
+                    d.partition(".")[0] not in COMMAND_LINES and not _WRAPPERS.search(d)
+                    for d in decorators.get(f.symbol, ())
+                )
+                or any(last_name(d) in marks for d in f.ir.decorators)
             )
-            or any(last_name(d) in marks for d in f.ir.decorators)
+            and not is_offline_evaluation(self.program, f)
         }
         #: Subclasses that a class of the repository lists when they are defined: a setting may name each of them.
         self.listed = {

@@ -17,9 +17,11 @@ from dataclasses import replace
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.callgraph.graph import CallEdge
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
+from gapwatch.design.metrics.outside.asked_services import why_no_service_error
 from gapwatch.design.metrics.outside.own_exceptions import OwnExceptions
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
+from gapwatch.design.metrics.rules.failure_paths import FailurePaths
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.metrics.rules.served_code import is_of_server
@@ -60,8 +62,8 @@ READINGS_OF_KINDS: Mapping[str, tuple[int, int]] = {
     "rows_written": (0, 5),
     "cache_hit_rate": (0, 4),
 }
-#: Folders beside a pipeline: a client runs at others, an evaluation at a developer's.
-_BESIDE_THE_PIPELINE = re.compile(r"(^|/)(eval|evaluations?|(\w+[-_])*sdk)/")
+#: Folders of clients, which run at others.
+_BESIDE_THE_PIPELINE = re.compile(r"(^|/)(\w+[-_])*sdk/")
 #: Files whose failures somebody sees: whoever types a command reads its error, and settings are read once.
 _SEEN = re.compile(r"(^|/)(cli/|(cli|config|settings)\.py$)")
 #: Fields of metrics of failures.
@@ -81,6 +83,7 @@ _ASIDE = re.compile(
     r"(^|_)(titles?|labels?|icons?|thumbnails?|display_names?|workspace_names?|versions?|languages?|(token|word)_counts?"
     r"|tokens_count|estimates?|mime_types?|colou?rs?|avatars?|greetings?|(api_)?keys?|secrets?|settings?|configs?"
     r"|configuration|ping|health|healthcheck)$|^_*(migrate|seed|backfill|bootstrap)_"
+    r"|^_*(get|find|discover|locate|resolve|ensure|make|default)_(\w+_)?(dirs?|director(y|ies)|folders?|paths?)$"
 )
 #: Calls that hand a value to another thread or to the end of a function.
 _KEEPS = frozenset({"append", "put", "put_nowait", "set_exception"})
@@ -112,6 +115,7 @@ class Consequences:
         self._on_path: dict[str, bool] = {}
         self._found = FoundPassages(code)
         self._exceptions = OwnExceptions(code)
+        self._failures = FailurePaths(code, points)
 
     def kept(self, metric: MetricDesign) -> MetricDesign | str:
         """Return a metric with the places that show a consequence, or why it comes into a portfolio by name alone."""
@@ -151,7 +155,7 @@ class Consequences:
     def _why_not(self, metric: MetricDesign, place: CodePlace) -> str | None:
         field = metric.claim.get("field")
         if is_beside_the_pipeline(place.path):
-            return "of an evaluation or a client beside the pipeline"
+            return "of a client beside the pipeline"
         if field in _FAILURES and _SEEN.search(place.path):
             return "who types the command reads the error"
         if field == "output" and metric.claim.get("present") is True:
@@ -165,7 +169,9 @@ class Consequences:
         if field == _SWALLOWED:
             return self._why_swallowed(subject, place)
         if field == _STATUS and metric.pattern in ("calls_external_api", "has_db_write"):
-            return self._exceptions.why_not(subject, metric.pattern == "has_db_write")
+            is_write = metric.pattern == "has_db_write"
+            why = self._exceptions.why_not(subject, is_write)
+            return why or why_no_service_error(self.code, subject, place, is_write)
         if field == _STATUS and metric.pattern == "has_try_except":
             return None if self.is_on_path(subject.symbol) else _OFF_PATH
         if field == "attributes.fallback_depth":
@@ -222,6 +228,8 @@ class Consequences:
         asking = [c for c in calls if self.code.brings(subject, c, None) or self.errors.checks_outcome(subject, c)]
         if not asking:
             return _NOTHING_OUTSIDE
+        if tried and not any(self._failures.raised_in(subject, s) for s in tried):
+            return "what it protects takes each error itself, so that none comes here"
         if all(_ASIDE.search(last_name(c)) for c in asking):
             return f"{last_name(asking[0])} gives what stands beside the answer"
         # What was to be kept is lost, whoever asked for it.
@@ -315,7 +323,7 @@ def _right_seldom(metric: MetricDesign) -> str | None:
 
 
 def is_beside_the_pipeline(path: str) -> bool:
-    """Return whether a file is of an evaluation or of a client: no request of a user runs it."""
+    """Return whether a file is of a client: no request of a user runs it."""
     return _BESIDE_THE_PIPELINE.search(path) is not None
 
 

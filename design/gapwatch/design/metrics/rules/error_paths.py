@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, PLUMBING, ClaimedCode
-from gapwatch.design.metrics.rules.exception_kinds import (
+from gapwatch.design.metrics.outside.exception_kinds import (
     ENDS,
     IS_ERROR,
     LEFT,
@@ -16,8 +16,9 @@ from gapwatch.design.metrics.rules.exception_kinds import (
     is_of_values,
     is_refusal,
     raised,
+    tells_apart_by_text,
 )
-from gapwatch.design.metrics.rules.harmless_calls import handed_functions, is_end, stays_in_process
+from gapwatch.design.metrics.rules.harmless_calls import handed_functions, is_end, only_makes_stream, stays_in_process
 from gapwatch.design.metrics.rules.parsed_texts import reads_answer
 from gapwatch.design.patterns.code_walk import (
     arguments_of,
@@ -219,6 +220,8 @@ class ErrorPaths:
             return "it goes on without an optional package"
         if takes and all(is_for_missing(h) for h in takes):
             return "it takes what is not there, which a first request finds by right"
+        if takes and all(map(tells_apart_by_text, takes)):
+            return "it passes one error over by its words, and does something else about all others"
         if takes and reads_answer(self.code, subject, body_of(s)):
             return None
         if kinds and all(kinds_of(h) for h in takes):
@@ -230,6 +233,7 @@ class ErrorPaths:
             if names <= OF_VALUES | {"RuntimeError"} and asks & {"get_running_loop", "get_event_loop"}:
                 return "it asks whether a loop of events runs"
         calls = [c for x in statements(body_of(s)) for e in own_expressions(x) for c in calls_of(e)]
+        calls = [c for c in calls if not only_makes_stream(subject, c, body_of(s))]
         leaving = [last_name(c) for c in calls if self.may_leave(subject, c) or self.checks_outcome(subject, c)]
         instead = [
             c for h in takes for x in statements(handler_body(h)) for e in own_expressions(x) for c in calls_of(e)

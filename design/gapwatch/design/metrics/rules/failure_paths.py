@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 
 from gapwatch.design.architecture.claimed_code import MAX_HOPS, ClaimedCode
 from gapwatch.design.metrics.metric_design import MetricDesign, without_number
+from gapwatch.design.metrics.outside.told_models import ASKED, asked_alone, asked_at, forward_of, is_context_of_calls
 from gapwatch.design.metrics.rules.code_view import keep_places
 from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
-from gapwatch.design.metrics.rules.harmless_calls import handed_functions
+from gapwatch.design.metrics.rules.harmless_calls import handed_functions, only_makes_stream
 from gapwatch.design.metrics.spans import IntegrationPoint
-from gapwatch.design.patterns.code_walk import kinds_of, names_in
+from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Stmt, branches_of, call_line, handler_body, handlers_of, line_of
+from gapwatch.design.source.ir import Stmt, body_of, branches_of, call_line, handler_body, handlers_of, line_of
 from gapwatch.design.source.program import last_name
 
 #: One way of an error: the functions that it leaves, as ("leaves", symbol), and the `try` that takes it at last, as
@@ -33,6 +34,8 @@ _OF_ERRORS = frozenset({"status", "output", "attributes.retry_outcome"})
 _OF_WAYS_OUT = frozenset({"attributes.answer_outcome", "attributes.fallback_depth"})
 #: What became of a run.
 _OF_RUNS = "attributes.request_outcome"
+#: Calls of models that get no reply.
+_OF_MODELS = "attributes.model_errors"
 #: Families of errors that leave their function, whatever failed; those of services, stores and models say what.
 _OF_ANY_ERROR = ("error_rate", "stream_completed")
 _WIDE = frozenset({"Exception", "BaseException"})
@@ -79,8 +82,11 @@ class FailurePaths:
         if not ways:
             return False
         if metric.claim.get("field") in _OF_WAYS_OUT:
-            # A missing answer says that something failed, and not what was given instead.
+            # A missing answer says that something failed, and not what was given instead; nor does a call of a model,
+            # unless that is nothing.
             others = [o for o in others if o.claim.get("field") != "output"]
+            if not self._gives_nothing(metric):
+                others = [o for o in others if o.claim.get("field") != _OF_MODELS]
         watched = frozenset[tuple[object, ...]]().union(*map(self._watches, others))
         return all(not way.isdisjoint(watched) for way in ways)
 
@@ -126,6 +132,12 @@ class FailurePaths:
             elif good:
                 out.append(metric)
         return out
+
+    def _gives_nothing(self, metric: MetricDesign) -> bool:
+        """Return whether each answer that stands for a failure is empty: no text tells anybody of it."""
+        hits = [h for symbol in metric.symbols for h in self.code.material.hits_of(symbol)]
+        given = {(h.path, h.line): h.kind for h in hits if h.pattern == "returns_failure"}
+        return bool(metric.places) and all(given.get((p.path, p.line)) == "empty" for p in metric.places)
 
     def _ends_runs(self, metric: MetricDesign, watched: Way) -> bool:
         """Return whether each error that a metric counts reaches where a run begins, and ends it there."""
@@ -207,14 +219,16 @@ class FailurePaths:
         self._leaving[symbol] = frozenset()  # What calls itself fails by what else it calls.
         inner = self._arising(subject, None, depth)
         if inner and any(h.pattern == "has_retry_loop" for h in self.code.material.hits_of(symbol)):
-            # One attempt that fails is no failure.
-            inner = frozenset({frozenset()})
+            # One attempt that fails is no failure; of a model each counts.
+            asked = {way for way in inner if any(key[0] == ASKED for key in way)}
+            inner = frozenset(asked if asked == inner else {frozenset[tuple[object, ...]]()})
         self._leaving[symbol] = frozenset(own | way for way in inner)
         return self._leaving[symbol]
 
     def raised_in(self, subject: Subject, s: Stmt) -> frozenset[Way]:
         """Return the ways of the errors that reach the handlers of a `try`."""
-        return self._arising(subject, s, 0)
+        alone = asked_alone(subject, s, self.code.material.hits_of(subject.symbol))
+        return frozenset(frozenset({one}) for one in alone) or self._arising(subject, s, 0)
 
     # -- errors of a block -------------------------------------------------------------------------------------
 
@@ -226,9 +240,14 @@ class FailurePaths:
             line = call_line(call)
             if (block is not None and not in_body(block, line)) or self._is_taken(subject, tries, block, line):
                 continue
+            if is_context_of_calls(call) or (block is not None and only_makes_stream(subject, call, body_of(block))):
+                continue
             targets = [edge.dst for edge in subject.inside(call)] or handed_functions(subject, call)
+            targets = targets or forward_of(subject, call)
             if targets:
                 out.update(way for target in targets for way in self.leaving(target, depth + 1))
+            elif (asked := asked_at(subject, call, self.code.material.hits_of(subject.symbol))) is not None:
+                out.add(frozenset({asked}))
             elif self.errors.may_leave(subject, call):
                 out.add(frozenset())
             if self.errors.checks_outcome(subject, call):
@@ -298,6 +317,8 @@ class FailurePaths:
             return self.leaving(subject.symbol) if kinds <= {"decorator", "client"} else frozenset()
         if field == "attributes.swallowed_errors":
             s = self._try_at(subject, place.line, is_inside=False)
+            if s is not None and self._asks_again(subject, s):
+                return frozenset()  # A poorer answer takes the place of the one that failed.
             return frozenset(way | {_taken(subject, s)} for way in self.raised_in(subject, s)) if s else frozenset()
         if field in _OF_WAYS_OUT:
             # What a handler gives instead, or the second way that it takes, tells an error of what it protects.
@@ -308,6 +329,14 @@ class FailurePaths:
             s = self._parse_taken_by(place.line, subject.statements, None, subject)
             return frozenset({frozenset({_taken(subject, s) if s else ("leaves", subject.symbol)})})
         return frozenset()
+
+    def _asks_again(self, subject: Subject, s: Stmt) -> bool:
+        """Return whether a handler asks a model itself."""
+        asking = self.code.reaching(frozenset({"llm_chat"}))
+        calls = [c for h in handlers_of(s) for c in calls_in(handler_body(h))]
+        return any(
+            subject.reach(c).capability == "llm_chat" or any(e.dst in asking for e in subject.inside(c)) for c in calls
+        )
 
     def _watches(self, metric: MetricDesign) -> Way:
         """Return what a metric counts: errors that leave functions, and those that handlers take."""
@@ -330,6 +359,8 @@ class FailurePaths:
                 yield "leaves", subject.symbol
                 if (s := self._try_at(subject, place.line, is_inside=True)) is not None:
                     yield "ends", *_taken(subject, s)
+            elif field == _OF_MODELS:
+                yield ASKED, place.path, place.line
             elif field in _OF_HANDLERS:
                 s = self._try_at(subject, place.line, is_inside=field != "attributes.swallowed_errors")
                 if s is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from gapwatch.design.patterns.code_walk import arguments_of, names_in
+from gapwatch.design.patterns.code_walk import arguments_of, names_in, own_expressions, target_names
 from gapwatch.design.patterns.hit import Subject
-from gapwatch.design.source.ir import Expr, call_line, callee_of
-from gapwatch.design.source.program import last_name
+from gapwatch.design.source.ir import Body, Expr, call_line, callee_of, is_name, targets_of, value_of
+from gapwatch.design.source.program import last_name, statements
 
 #: Modules whose calls work on values, or on files of the machine.
 _OF_THE_PROCESS = frozenset(
@@ -109,6 +109,29 @@ def is_beside_the_answer(name: str) -> bool:
 def is_end(call: Expr) -> bool:
     """Return whether a call closes or removes what the work is done with."""
     return last_name(call) in _ON_ENDS
+
+
+def only_makes_stream(subject: Subject, call: Expr, block: Body) -> bool:
+    """Return whether a call makes a generator that a block does not read: its errors come later, where it is read.
+
+    Args:
+        subject: Function that holds the call.
+        call: A call within the block.
+        block: What a `try` protects.
+    """
+    made = [subject.other(edge.dst) for edge in subject.inside(call)]
+    if not made or not all(one is not None and one.ir.is_generator for one in made):
+        return False
+    inside = list(statements(block))
+    if any(s[0] == "return" and value_of(s) == call for s in inside):
+        return True
+    names = {
+        n for s in inside if s[0] == "assign" and value_of(s) == call for t in targets_of(s) for n in target_names(t)
+    }
+    others = [s for s in inside if s[0] != "assign" or value_of(s) != call]
+    # Handed on as it is, it is still unread.
+    read = {n for s in others for e in own_expressions(s) if not (s[0] == "return" and is_name(e)) for n in names_in(e)}
+    return bool(names) and not names & read
 
 
 def stays_in_process(subject: Subject, call: Expr) -> bool:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.metrics.metric_design import MetricDesign
+from gapwatch.design.metrics.outside.unset_settings import chosen_by_setting
 from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures, says_text_alone, thrown_in
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call
-from gapwatch.design.metrics.rules.parsed_texts import reads_the_same_text, why_foreign, why_lenient, why_read_again
+from gapwatch.design.metrics.rules.parsed_texts import why_foreign, why_lenient, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
+from gapwatch.design.metrics.rules.second_ways import why_no_second_way
 from gapwatch.design.metrics.rules.stream_rules import asked_later, ends_in_order, sent_before
 from gapwatch.design.metrics.rules.unchecked_status import unchecked_status
-from gapwatch.design.metrics.rules.unset_settings import chosen_by_setting, taken_where_unset
 from gapwatch.design.patterns.attempt_ends import tells_end
 from gapwatch.design.patterns.code_walk import (
     calls_in,
-    kinds_of,
     names_in,
     tags_in,
     target_names,
@@ -35,8 +35,6 @@ from gapwatch.design.source.ir import (
     branches_of,
     call_line,
     callee_of,
-    end_of,
-    handler_body,
     handlers_of,
     is_call,
     line_of,
@@ -145,34 +143,10 @@ def _always_raises(metric: MetricDesign, place: CodePlace, symbol: str, view: Co
 
 def _normal_course(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
     if metric.claim.get("field") in ("attributes.fallback_depth", "tier") and metric.source == "catalog":
-        if reads_the_same_text(view.code, symbol, place):
-            return "both arms read the same text, the second without characters that say nothing"
-        if (why := taken_where_unset(view.code, symbol, place)) is not None:
-            return why
-        if _makes_missing(symbol, place, view):
-            return "it makes and keeps what is not there yet, which a first request finds by right"
-        return _first_way_in_memory(symbol, place, view)
+        return why_no_second_way(symbol, place, view)
     if metric.claim.get("field") != "attributes.swallowed_errors":
         return None
     return view.errors.why_normal(symbol, place.line)
-
-
-#: Calls that keep what they are given, and exceptions of what is not kept yet.
-_KEEPS = re.compile(r"(persist|save|write|dump|store|put|upload|create|add|insert|mkdir|makedirs)(_|$)")
-_NOT_STORED = re.compile(r"^FileNotFoundError$|DoesNotExist|NoSuch|^KeyError$")
-
-
-def _makes_missing(symbol: str, place: CodePlace, view: CodeView) -> bool:
-    """Return whether a handler in a place makes and keeps what was not there."""
-    subject = view.code.subject(symbol)
-    for s in subject.statements if subject is not None else ():
-        if s[0] == "try" and place.line <= line_of(s) <= max(place.end, place.line):
-            for h in handlers_of(s):
-                names = [last_name(kind) for kind in kinds_of(h)]
-                kept = any(_KEEPS.match(last_name(c)) for c in calls_in(handler_body(h)))
-                if kept and names and all(map(_NOT_STORED.search, names)):
-                    return True
-    return False
 
 
 #: Claims about errors, which are worth nothing where the work is.
@@ -196,20 +170,6 @@ def _beside(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView)
             leaving = {last_name(c) for c in calls_in(body_of(s)) if view.errors.may_leave(subject, c)}
             if leaving and all(map(is_beside_the_answer, leaving)):
                 return f"{min(leaving)} is work beside the answer; its loss harms nobody"
-    return None
-
-
-def _first_way_in_memory(symbol: str, place: CodePlace, view: CodeView) -> str | None:
-    """Return why a second way that a handler takes is never needed: the first one asks nothing outside the process."""
-    subject = view.code.subject(symbol)
-    for s in subject.statements if subject is not None else ():
-        if subject is not None and s[0] == "try" and line_of(s) == place.line and end_of(s) <= place.end:
-            tried = list(calls_in(body_of(s)))
-            parses = any(
-                h.line <= place.end and h.line >= place.line for h in view.hits_at("parses_json", symbol, place)
-            )
-            if tried and not parses and not any(view.errors.may_leave(subject, c) for c in tried):
-                return "the first way asks nothing outside the process, so that the second is hardly ever needed"
     return None
 
 

@@ -9,6 +9,7 @@ from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.rules.code_names import NO_LIBRARY, OF_DEVELOPERS, CodeNames, imports_of, main_blocks
 from gapwatch.design.metrics.rules.live_code import live_functions
 from gapwatch.design.routes.ways_in import is_run_by_cloud
+from gapwatch.design.source.evaluations import is_offline_evaluation
 from gapwatch.design.source.program import FunctionInfo
 
 #: Libraries whose decorators register what a server runs for a request or a message.
@@ -122,6 +123,7 @@ class _Ways:
             f.symbol
             for f in self._functions()
             if any(d.partition(".")[0] in _SERVERS for d in self._decorators.get(f.symbol, ()))
+            and not is_offline_evaluation(self.program, f)
         }
         found |= {f.symbol for f in self._functions() if is_run_by_cloud(f)}
         found |= {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gapwatch.design.patterns.code_walk import kinds_of, walk
-from gapwatch.design.source.ir import Expr, Stmt, branches_of, handler_body, is_call, value_of
+from gapwatch.design.patterns.code_walk import calls_in, kinds_of, walk
+from gapwatch.design.source.ir import Expr, Stmt, branches_of, handler_body, is_call, is_text, value_of
 from gapwatch.design.source.program import last_name, statements
 
 #: Exceptions of wrong values and missing parts; a handler of these alone lets the errors of a request pass.
@@ -89,3 +89,16 @@ def is_for_missing(handler: Stmt) -> bool:
 def is_of_values(kinds: Iterable[Expr]) -> bool:
     """Return whether all of some exceptions are of wrong values and missing parts."""
     return all(name in OF_VALUES or _WRONG_VALUE.search(name) for name in map(last_name, kinds))
+
+
+def tells_apart_by_text(handler: Stmt) -> bool:
+    """Return whether a handler passes one error over by its words, and does something else about all others."""
+    body = handler_body(handler)
+    last = body[-1] if body else None
+    if last is None or last[0] != "if" or len(branches_of(last)) != 1 or not last[3] or not handler[2]:
+        return False
+    (test, known), other = branches_of(last)[0], last[3]
+    reads = any(e == ("n", handler[2]) for e in walk(test)) and any(is_text(e) for e in walk(test))
+    passes = [all(s[0] in ("pass", "continue") for s in block) for block in (known, other)]
+    rest = other if passes[0] else known
+    return reads and passes.count(True) == 1 and any(s[0] == "raise" or any(calls_in((s,))) for s in rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
-from gapwatch.design.metrics.rules.exception_kinds import OF_VALUES, raised
+from gapwatch.design.metrics.outside.exception_kinds import OF_VALUES, raised
 from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
@@ -79,14 +79,14 @@ def _is_of_unset(subjects: list[Subject], name: str) -> bool:
 def _is_under_unset(subject: Subject, body: Body, s: Stmt) -> bool:
     """Return whether a statement lies directly in a branch that is taken where a setting is not there."""
     branches = [b for x in statements(body) if x[0] == "if" for b in branches_of(x)[:1]]
-    return any(s in block and _is_unset(subject, test) for test, block in branches)
+    return any(s in block and is_unset(subject, test) for test, block in branches)
 
 
-def _is_unset(subject: Subject, test: Expr) -> bool:
+def is_unset(subject: Subject, test: Expr) -> bool:
     """Return whether a test holds where a setting is not there: `not key`, `key is None`, `key == ""`."""
     e = unwrapped(test) or test
     if e[0] == "b":
-        return all(_is_unset(subject, one) for one in operands_of(e))
+        return all(is_unset(subject, one) for one in operands_of(e))
     if e[0] == "!":
         return _is_setting(subject, operand_of(e))
     if e[0] != "q" or len(operands_of(e)) != 2 or not set(operators_of(e)) <= {"is", "=="}:
