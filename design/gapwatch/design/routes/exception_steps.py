@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gapwatch.design.patterns.code_walk import leaves, tags_in, target_names, text_of
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.reaches import WORK, is_producer, reaches
-from gapwatch.design.routes.way_pairs import RouteStep, is_replacement_by_name, step_of
+from gapwatch.design.routes.way_pairs import RouteStep, is_replacement_by_name, is_same_elsewhere, step_of
 from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, sent_by, way_of
 from gapwatch.design.source.ir import (
     Body,
@@ -51,6 +51,7 @@ def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[S
     made = made if is_bound else []
     bound = {n for x in made if flowing_calls(subject, inside, value_of(x) or x) for n in _targets(x)}
     for handler in handlers_of(s):
+        steps: list[RouteStep] = []
         caught = text_of(caught_by(handler))
         if _IMPORTS.fullmatch(caught) or (_ENDS.search(caught) and "Exception" not in caught):
             continue
@@ -62,14 +63,16 @@ def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[S
         if found is not None:
             second = way_of(subject, statements(body), found.value, found.line, found.target, name)
             first = _tried(subject, inside, second.target, is_value=second.call is None)
-            yield from step_of(s, first, second, why, is_handler=True)
+            steps = list(step_of(s, first, second, why, is_handler=True))
+            yield from steps or _elsewhere(subject, s, inside, body, why)
             yield from _at_the_end(subject, s, body, second, found.line, name)
         elif _goes_on(body) and (_ends_returning(tried) or any(_sends(x) for x in inside)):
             following = first_answer(subject, after, set())
             if following is not None:
                 where = [*before, *following.before]
                 second = way_of(subject, where, following.value, following.line, following.target, "")
-                yield from step_of(s, _tried(subject, inside, second.target), second, why)
+                steps = list(step_of(s, _tried(subject, inside, second.target), second, why))
+            yield from steps or _elsewhere(subject, s, inside, body, why)
         else:
             yield from _without_result(subject, s, inside, body, why)
 
@@ -143,14 +146,22 @@ def _tried(subject: Subject, inside: list[Stmt], target: str, is_value: bool = F
 def _without_result(subject: Subject, s: Stmt, inside: list[Stmt], body: Body, why: str) -> Iterator[RouteStep]:
     """Yield the step to a call of a handler whose name says that it stands in, where neither call has a result."""
     replacing = [c for c in all_calls(statements(body)) if is_producer(c) and is_replacement_by_name(c)]
-    tried = [c for c in all_calls(inside) if is_producer(c)]
-    first, found = best_call(subject, tried)
+    first, found = best_call(subject, [c for c in all_calls(inside) if is_producer(c)])
     if first is not None and replacing:
-        second = replacing[0]
-        yield from step_of(
-            s,
-            Way(call_line(first), "call", first, first, found, "yield"),
-            Way(call_line(second), "call", second, second, reaches(subject, second), "yield"),
-            why,
-            is_handler=True,
-        )
+        way = Way(call_line(first), "call", first, first, found, "yield")
+        yield from step_of(s, way, _done(subject, replacing[0]), why, is_handler=True)
+    else:
+        yield from _elsewhere(subject, s, inside, body, why)
+
+
+def _elsewhere(subject: Subject, s: Stmt, inside: list[Stmt], body: Body, why: str) -> Iterator[RouteStep]:
+    """Yield the step to a call of a handler by the same method of something else, where neither call has a result."""
+    instead = list(all_calls(statements(body)))
+    pairs = [(one, other) for one in all_calls(inside) for other in instead if is_same_elsewhere(one, other)]
+    if pairs:
+        earlier, later = (_done(subject, call) for call in pairs[-1])
+        yield RouteStep(earlier, later, why, line_of(s), end_of(s), 0.7)
+
+
+def _done(subject: Subject, call: Expr) -> Way:
+    return Way(call_line(call), "call", call, call, reaches(subject, call), "yield")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in, names_in, text_of
 from gapwatch.design.routes.forms import STEPS
 from gapwatch.design.routes.ways import Way
-from gapwatch.design.source.ir import Expr, Stmt, end_of, is_call, keywords_of, line_of, members_in, positional_of
+from gapwatch.design.source.ir import (
+    Expr,
+    Stmt,
+    end_of,
+    is_call,
+    keywords_of,
+    line_of,
+    members_in,
+    positional_of,
+)
 from gapwatch.design.source.program import last_name
 
 #: Capabilities of answers: fixed text in the place of one of these is a route.
@@ -39,6 +51,10 @@ _CLEANS = re.compile(
     r"^_?(log|record|notify|report|emit|track|close|cleanup|clean_up|delete|remove|mark|update|save|store|send_error)",
     re.I,
 )
+
+
+#: Methods of plain values and of logs, which are no work.
+_OF_VALUES = {n for kind in (str, bytes, list, dict, set, datetime, Path, logging.Logger) for n in dir(kind)}
 
 
 @dataclass(frozen=True)
@@ -99,6 +115,17 @@ def is_replacement_by_name(call: Expr) -> bool:
     return bool(_FALLBACK.search(callee_text(call)))
 
 
+def is_same_elsewhere(first: Expr, second: Expr) -> bool:
+    """Return whether a call does with the same what an earlier one does, by the same method of something else."""
+    name = last_name(first)
+    if name != last_name(second) or callee_text(first) == callee_text(second):
+        return False
+    if name in _OF_VALUES or _CLEANS.search(name):
+        return False
+    left, right = (callee_text(call).split(".")[-2:-1] for call in (first, second))
+    return bool(left) and bool(right) and left != right and bool(_shared(first, second))
+
+
 def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_handler: bool = False) -> float | None:
     """Return the confidence that a second way replaces the first, in [0.5, 1], or None if it does not.
 
@@ -126,7 +153,8 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
         return 0.8
     if first.is_cached:
         return 0.85 if second.is_work or shared or named else 0.6
-    if first.by == "json" and not (second.by in ("json", "llm_chat") or words):
+    is_mended = is_handler and shared and _named_alike(first.call, second.call)
+    if first.by == "json" and not (second.by in ("json", "llm_chat") or words or is_mended):
         return None
     if first.is_work and second.is_work:
         if {first.by, second.by} <= _STORES and not (named or words):
@@ -137,7 +165,7 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
         # Two ways that have nothing in common: an error may lead to any other, an absence from a store to its source.
         return 0.6 if is_handler or (first.by in _STORES and second.by in _SOURCES) else None
     if first.is_work and (named or words or (shared and (is_handler or first.by in _ANSWERS))):
-        return 0.9 if named else 0.7 if first.by in _SOURCES or words else None
+        return 0.9 if named else 0.7 if first.by in _SOURCES or words or is_mended else None
     if named and shared:
         return 0.9
     if is_handler and (first.is_work or second.is_work) and len(_shared(first.call, second.call)) > 1:
@@ -145,7 +173,19 @@ def pair_of(first: Way, second: Way, rebound: frozenset[str] = frozenset(), is_h
     if is_handler and {first.target, second.target} == {"return"} and _is_own(right):
         # The handler returns what a function of the application makes in place of the result.
         return 0.55
+    if is_handler and first.target == second.target and _named_alike(first.call, second.call):
+        return 0.55
     return None
+
+
+def _named_alike(first: Expr, second: Expr) -> bool:
+    """Return whether two callees share a noun that says what they give: `yaml.safe_load`, `fix_yaml`."""
+    left, right = last_name(first), last_name(second)
+    if left == right or right in ("cls", "self") or any(p[:1].isupper() for p in callee_text(second).split(".")):
+        return False  # the same of another form, or what was missing is made
+    root = callee_text(first).partition(".")[0]
+    verbs = {name.lstrip("_").partition("_")[0] for name in (left, right)}
+    return bool((_words(left) | _words(root)) & _words(right) - _COMMON - verbs)
 
 
 def _is_own(name: str) -> bool:
@@ -191,7 +231,8 @@ def _again(first: Way, second: Way, rebound: frozenset[str]) -> float | None:
     """Return the confidence of the same call with other arguments: another model, another query; a retry has none."""
     assert first.call is not None
     assert second.call is not None
-    if not first.is_work and not any(_FALLBACK.search(text_of(a)) for a in arguments_of(second.call)):
+    is_pattern = _reads_by_pattern(first.call) and first.target == second.target
+    if not (first.is_work or is_pattern) and not any(_FALLBACK.search(text_of(a)) for a in arguments_of(second.call)):
         return None
     left, right = _arguments(first.call), _arguments(second.call)
     if any(rebound & names_in(a) for a in arguments_of(second.call)):
@@ -203,6 +244,11 @@ def _again(first: Way, second: Way, rebound: frozenset[str]) -> float | None:
         return None
     texts = " ".join(f"{key} {left.get(key, '')} {right.get(key, '')}" for key in other)
     return 0.9 if _FALLBACK.search(texts) or re.search(r"model|provider", texts) else 0.75
+
+
+def _reads_by_pattern(call: Expr) -> bool:
+    """Return whether a call looks for a regular expression in a text."""
+    return callee_text(call) in {f"re.{name}" for name in ("search", "match", "fullmatch", "findall", "finditer")}
 
 
 def _arguments(call: Expr) -> dict[str, str]:
