@@ -281,22 +281,3 @@ def test_a_folder_of_automatic_evaluation_is_none_of_a_program(tmp_path: Path) -
     measured = _measured(run_design(scan_repository(write_tree(tmp_path, files)), is_bounded=False))
 
     assert "chat.main" in measured and "auto_eval.run.main" not in measured
-
-
-_TRIED_AGAIN = """
-from tenacity import retry, stop_after_attempt
-from server import title
-
-@retry(stop=stop_after_attempt(2))
-def of_old_texts(texts):
-    return [title(text) for text in texts]
-"""
-
-
-@pytest.mark.parametrize("is_used", [True, False])
-def test_a_function_is_asked_for_by_the_lines_of_its_decorators_too(tmp_path: Path, is_used: bool) -> None:
-    use = "\nfrom old import of_old_texts\n\n@app.post('/old')\ndef old(texts: list):\n    return of_old_texts(texts)\n"
-    files = {"old.py": _TRIED_AGAIN, "server.py": _BESIDE + (use if is_used else "")}
-    made = run_design(scan_repository(write_tree(tmp_path, files)), is_bounded=False)
-
-    assert any(m.family == "retries_exhausted" for m in made.metrics) == is_used

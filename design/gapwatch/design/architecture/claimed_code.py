@@ -50,7 +50,7 @@ class ClaimedCode:
         self.material = material
         self._subjects: dict[str, Subject | None] = {}
         self._names: dict[str, frozenset[str]] = {}
-        self._function_at: dict[tuple[str, int, int], str | None] = {}
+        self._function_at: dict[tuple[str, int], str | None] = {}
         self.outputs: dict[str, Enum] = {}  # filled by `reply_flow`
         self.finders: dict[tuple[str, frozenset[str]], bool] = {}  # filled by `evidence_flow`
         self.bound: dict[str, dict[str, list[tuple[str, Expr]]]] = {}  # filled by `evidence_flow`
@@ -96,12 +96,10 @@ class ClaimedCode:
         return out
 
     def function_at(self, place: CodePlace) -> str | None:
-        """Return the innermost function around the first line of a place, or the one that decorators there are of."""
-        key = place.path, place.line, place.end
+        """Return the innermost function around the first line of a place, or None."""
+        key = place.path, place.line
         if key not in self._function_at:
-            functions = self._functions_of.get(place.path, ())
-            around = [f for f in functions if f[0] <= place.line <= f[1]]
-            around = around or [f for f in functions if place.line < f[0] == place.end]
+            around = [f for f in self._functions_of.get(place.path, ()) if f[0] <= place.line <= f[1]]
             self._function_at[key] = min(around, key=lambda f: f[1] - f[0])[2] if around else None
         return self._function_at[key]
 
