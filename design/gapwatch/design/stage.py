@@ -207,7 +207,8 @@ def run_design(
     prices, selection = prices_of(named), PortfolioSelection(choice.metrics)
     if is_bounded:
         points = {p.component: view.points_of(p.component) for p in view.points}
-        failures, consequences = FailurePaths(choice.code, points), Consequences(choice.code, points, wishes.concerns)
+        failures = FailurePaths(choice.code, points)
+        consequences = Consequences(choice.code, points, failures, wishes.concerns)
         usage = ReadUsage(choice.code, scan, choice.metrics, named, code.instrumentation)
         selection = select_metrics(
             choice.metrics,

@@ -439,14 +439,14 @@ class Catalog:
 
     def _handlers(self) -> Iterator[MetricDesign]:
         # The metric of a retry loop or a route already counts its handlers.
-        other = [*self._hits("has_retry_loop"), *self._hits("has_cascade")]
-        first = [(o.path, range(o.line, o.end + 1)) for o in self._hits("has_cascade")]
+        routes = self._hits("has_cascade")
+        other = [*self._hits("has_retry_loop"), *routes]
         swallowing = [
             h
             for h in self._hits("has_try_except", "swallows")
             if not any(o.path == h.path and o.line <= h.line and h.end <= max(o.end, o.line) for o in other)
             # A route begins with its first call, within the handler of that call.
-            and not any(path == h.path and h.line < lines[0] <= h.end <= lines[-1] for path, lines in first)
+            and not any(r.path == h.path and h.line < r.line <= h.end <= r.end for r in routes)
         ]
         # What a loop raises to end or go on is no error; the metrics of its agent tell how it ends.
         flow = {(loop.path, line) for loop in self.component.loops for line in loop.flow}

@@ -12,16 +12,7 @@ from pathlib import Path
 from gapwatch.design.patterns.code_walk import arguments_of, callee_text, constants_in, names_in, text_of
 from gapwatch.design.routes.forms import STEPS
 from gapwatch.design.routes.ways import Way
-from gapwatch.design.source.ir import (
-    Expr,
-    Stmt,
-    end_of,
-    is_call,
-    keywords_of,
-    line_of,
-    members_in,
-    positional_of,
-)
+from gapwatch.design.source.ir import Expr, Stmt, end_of, is_call, keywords_of, line_of, members_in, positional_of
 from gapwatch.design.source.program import last_name
 
 #: Capabilities of answers: fixed text in the place of one of these is a route.

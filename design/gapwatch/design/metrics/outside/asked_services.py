@@ -6,10 +6,10 @@ import re
 
 from gapwatch.design.architecture.claimed_code import ClaimedCode
 from gapwatch.design.metrics.outside.unset_settings import is_unset
-from gapwatch.design.patterns.code_walk import arguments_of, calls_in, names_in, tags_in, text_of
+from gapwatch.design.patterns.code_walk import arguments_of, calls_in, keyword, names_in, tags_in, text_of
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
-from gapwatch.design.source.ir import Expr, branches_of, call_line, line_of, value_of
+from gapwatch.design.source.ir import Body, Expr, Stmt, branches_of, call_line, items_of, line_of, targets_of, value_of
 from gapwatch.design.source.program import last_name
 
 #: Libraries whose replies do not raise where their status is an error.
@@ -60,7 +60,7 @@ def why_no_service_error(code: ClaimedCode, subject: Subject, place: CodePlace, 
     return None
 
 
-def _ends(body: tuple[tuple[object, ...], ...]) -> bool:
+def _ends(body: Body) -> bool:
     return bool(body) and body[-1][0] == "return" and not any(s[0] == "raise" for s in body)
 
 
@@ -84,7 +84,7 @@ def _raises_for_status(subject: Subject, depth: int = 0) -> bool:
         n
         for s in subject.statements
         if s[0] in ("assign", "with")
-        for e in ([value_of(s)] if s[0] == "assign" else [item for item, _ in s[2]])
+        for e in ([value_of(s)] if s[0] == "assign" else [item for item, _ in items_of(s)])
         if e is not None and any(subject.reach(c).capability == "http" for c in calls_in((("expr", line_of(s), e),)))
         for n in _bound(s)
     }
@@ -94,12 +94,12 @@ def _raises_for_status(subject: Subject, depth: int = 0) -> bool:
 
 
 def _is_set_to_raise(calls: list[Expr]) -> bool:
-    return any(name == "raise_for_status" and value == ("k", True) for c in calls for name, value in c[3])
+    return any(keyword(c, "raise_for_status") == ("k", True) for c in calls)
 
 
-def _bound(s: tuple[object, ...]) -> set[str]:
-    targets = s[2] if s[0] == "assign" else [target for _, target in s[2] if target is not None]  # type: ignore[attr-defined]
-    return {n for t in targets for n in names_in(t)}  # type: ignore[attr-defined]
+def _bound(s: Stmt) -> set[str]:
+    targets = targets_of(s) if s[0] == "assign" else [target for _, target in items_of(s) if target is not None]
+    return {n for t in targets for n in names_in(t)}
 
 
 def _calls_another(code: ClaimedCode, subject: Subject) -> bool:

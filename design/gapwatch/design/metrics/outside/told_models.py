@@ -12,8 +12,11 @@ from gapwatch.design.source.ir import (
     body_of,
     call_line,
     callee_of,
+    from_module,
+    from_names,
     handler_body,
     handlers_of,
+    import_names,
     is_call,
     targets_of,
     value_of,
@@ -112,10 +115,12 @@ def _root(subject: Subject, kind: Expr) -> str:
     """Return the library that an exception comes from, by the imports of its file; empty for none."""
     first = text_of(kind).partition(".")[0]
     for s in subject.program.functions[subject.program.bodies[subject.info.module]].ir.body:
-        if s[0] == "from" and not s[2] and any((alias or name) == first for name, alias in s[4] or ()):
-            return str(s[3]).partition(".")[0]
-        if s[0] == "import":
-            for dotted, alias in s[2]:
+        if s[0] == "from":
+            level, dotted = from_module(s)
+            if not level and any((alias or name) == first for name, alias in from_names(s) or ()):
+                return dotted.partition(".")[0]
+        elif s[0] == "import":
+            for dotted, alias in import_names(s):
                 if (alias or dotted.partition(".")[0]) == first:
-                    return str(dotted).partition(".")[0]
+                    return dotted.partition(".")[0]
     return ""

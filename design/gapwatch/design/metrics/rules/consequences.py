@@ -20,7 +20,7 @@ from gapwatch.design.metrics.metric_design import MetricDesign, without_number
 from gapwatch.design.metrics.outside.asked_services import why_no_service_error
 from gapwatch.design.metrics.outside.own_exceptions import OwnExceptions
 from gapwatch.design.metrics.rules.code_view import keep_places
-from gapwatch.design.metrics.rules.error_paths import ErrorPaths, in_body
+from gapwatch.design.metrics.rules.error_paths import in_body
 from gapwatch.design.metrics.rules.failure_paths import FailurePaths
 from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
 from gapwatch.design.metrics.rules.parsed_texts import reads_answer
@@ -102,20 +102,25 @@ class Consequences:
     Args:
         code: The analysed code.
         points: Spans by component.
+        failures: The ways of errors.
         concerns: Concerns that the goal speaks of, whose metrics come in whatever their kind.
     """
 
     def __init__(
-        self, code: ClaimedCode, points: Mapping[str, list[IntegrationPoint]], concerns: Collection[str] = ()
+        self,
+        code: ClaimedCode,
+        points: Mapping[str, list[IntegrationPoint]],
+        failures: FailurePaths,
+        concerns: Collection[str] = (),
     ) -> None:
         self.code = code
         self.points = points
         self.concerns = concerns
-        self.errors = ErrorPaths(code)
+        self.errors = failures.errors
         self._on_path: dict[str, bool] = {}
         self._found = FoundPassages(code)
         self._exceptions = OwnExceptions(code)
-        self._failures = FailurePaths(code, points)
+        self._failures = failures
 
     def kept(self, metric: MetricDesign) -> MetricDesign | str:
         """Return a metric with the places that show a consequence, or why it comes into a portfolio by name alone."""

@@ -332,11 +332,8 @@ class FailurePaths:
 
     def _asks_again(self, subject: Subject, s: Stmt) -> bool:
         """Return whether a handler asks a model itself."""
-        asking = self.code.reaching(frozenset({"llm_chat"}))
         calls = [c for h in handlers_of(s) for c in calls_in(handler_body(h))]
-        return any(
-            subject.reach(c).capability == "llm_chat" or any(e.dst in asking for e in subject.inside(c)) for c in calls
-        )
+        return any(self.code.brings(subject, c, frozenset({"llm_chat"})) for c in calls)
 
     def _watches(self, metric: MetricDesign) -> Way:
         """Return what a metric counts: errors that leave functions, and those that handlers take."""
