@@ -98,8 +98,8 @@ def _bytes(path: str) -> bytes:
 def _rule(line: bytes, depth: int) -> _Rule | None:
     if not line or line.startswith(b"#") or len(line) > _MAX_RULE_BYTES:
         return None
-    # Spaces at the end count where a backslash stands before them.
-    text = re.sub(rb"\A((?:\\.|[^\\ ]| +(?! |\Z))*+) +\Z", rb"\1", line, flags=re.DOTALL)
+    # Spaces at the end count where a backslash stands before them. Python 3.11.2 backtracks into `(?:a| +)*+`.
+    text = re.sub(rb"\A((?>(?:\\.|[^\\ ]| +(?! |\Z))*)) +\Z", rb"\1", line, flags=re.DOTALL)
     negated = text.startswith(b"!")
     text = text.removeprefix(b"!")
     folders_only = text.endswith(_SLASH)
