@@ -22,8 +22,8 @@ _SHORTEST = 8
 _LONGEST_SPLIT = 1_000
 #: An escape of JSON, possibly of JSON inside JSON. Bounded, so that a text of backslashes takes linear time.
 _ESCAPE = re.compile(r"\\{1,4}(?:u([0-9a-fA-F]{4})|[nrt])?")
-#: White space between two characters of a key, possibly escaped. An atomic group: Python 3.11.2, that of Debian 12, does
-#: not match `(?:a|b{1,4})*+` where it should, and a key would be shown.
+#: White space between two characters of a key, possibly escaped. An atomic group: Python 3.11.2, that of Debian 12,
+#: does not match `(?:a|b{1,4})*+` where it should, and a key would be shown.
 _BETWEEN = r"(?>(?:\s|\\{1,4}(?:[nrt]|u00(?:09|0[aA]|0[dD]|20)))*)"
 
 
