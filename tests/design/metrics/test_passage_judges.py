@@ -104,6 +104,37 @@ def find_tables(question: str):
 """
 
 
+#: The entry of all tools, of which the first two write, and the third searches.
+_OF_TOOLS = """
+class Tool:
+    def execute(self, text: str):
+        return self.work(text)
+
+    def work(self, text: str):
+        raise NotImplementedError
+
+
+class Mail(Tool):
+    def work(self, text: str):
+        return requests.post("https://mail", json={"text": text}).text
+
+
+class Note(Tool):
+    def work(self, text: str):
+        return {"noted": text}
+
+
+class Pages(Tool):
+    def work(self, text: str):
+        return store.search("pages", embedded(text))
+
+
+def use_tool(text: str, chosen: Tool):
+    return chosen.execute(text)
+"""
+_USES_TOOL = "use_tool(question, [Mail(), Note(), Pages()][len(question) % 3])"
+
+
 def _made(root: Path, search: str, use: str, ask: str = _ASK) -> Design:
     return run_design(scan_repository(write_tree(root, {"app.py": _HEAD + search + ask.replace("USE", use)})))
 
@@ -124,6 +155,7 @@ def _judges(made: Design) -> list[MetricDesign]:
         (_LISTED, "list_pages(question)", None),
         (_LISTED, "search_emails(question)", None),
         (_OF_TABLES, "find_tables(question)", None),
+        (_OF_TOOLS, _USES_TOOL, "app.Pages.work"),
         ("", "question", None),
     ],
 )

@@ -167,6 +167,8 @@ class PassageReaders:
                 one = self._code.subject(symbol)
                 if one is None or not (self._gives(one, at) or (is_whole and depth == 0)):
                     continue
+                if depth and self._runs_any(symbol, at):
+                    continue
                 if self._is_readable(one, at, is_whole and depth == 0):
                     reader = out.setdefault(symbol, PassageReader(one, depth))
                     reader.depth = min(reader.depth, depth)
@@ -176,6 +178,21 @@ class PassageReaders:
                         above.setdefault(edge.src, set()).update(line for _, line in edge.sites)
             seen |= set(above)
             frontier = above
+
+    def _runs_any(self, symbol: str, lines: set[int]) -> bool:
+        """Return whether a function runs whatever it is told, of which most searches nothing: the entry of all tools.
+
+        Args:
+            symbol: The function.
+            lines: Lines of its calls that lead to a search.
+        """
+        sites, searching = self._code.material.sites, self._code.reaching(SEARCHED)
+        for line in lines:
+            run = {e.dst for e in sites.inside.get((symbol, line), ()) if e.dst not in self._tested}
+            others = run - searching
+            if len(others) > 1 and len(others) >= len(run & searching):
+                return True
+        return False
 
     def _gives(self, subject: Subject, lines: set[int]) -> bool:
         """Return whether a function gives back what calls at some lines of it find."""
