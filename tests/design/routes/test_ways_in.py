@@ -194,7 +194,6 @@ def test_what_a_handler_makes_of_any_error_is_a_failure_and_what_it_refuses_befo
     assert found is not None and names == {"checked", "refused", "busy"}, "who talks may leave"
     said = {lines[p.line - 1].strip() for p in found.places}
     assert said == {
-        "try:",
         'return JSONResponse({"error": str(error)})',
         "raise HTTPException(status_code=400, detail=str(error))",
         'return JSONResponse({"error": "busy"}, 429)',
@@ -248,3 +247,52 @@ def test_a_task_fails_where_it_is_waited_for(tmp_path: Path) -> None:
 
     assert found is not None and names == {"pieces"}
     assert {_TASK.splitlines()[p.line - 1].strip() for p in found.places} == {'yield "It did not work."'}
+
+
+_KEYS = """
+from fastapi import FastAPI, HTTPException
+from asking import ask, client
+
+app = FastAPI()
+
+def complete(question):
+    try:
+        return client.chat.completions.create(model="m", messages=[question]).choices[0].message.content
+    except Exception as error:
+        return {"error": str(error)}
+
+@app.post("/ask")
+def answer(question: str):
+    return {"answer": ask(question)}
+
+@app.post("/summary")
+def summary(text: str):
+    return complete(text)
+
+@app.get("/validate-key/{key}")
+def root(key: str):
+    try:
+        ask("Hey!")
+    except Exception:
+        raise HTTPException(status_code=401)
+"""
+
+
+def test_a_trial_of_a_key_is_no_request(tmp_path: Path) -> None:
+    found, names = _failed(tmp_path, "failed_requests", server=_KEYS)
+
+    assert found is not None and names == {"answer", "complete"}
+
+
+_STEPS = """
+
+class Step:
+    def run(self, question):
+        return complete(question)
+"""
+
+
+def test_what_a_client_of_several_gives_back_is_no_answer_of_a_request(tmp_path: Path) -> None:
+    found, names = _failed(tmp_path, "failed_requests", server=_KEYS + _STEPS)
+
+    assert found is not None and names == {"answer"}

@@ -69,8 +69,9 @@ def does_more_than_read(s: Stmt) -> bool:
 
 
 def raises_status(s: Stmt) -> bool:
-    """Return whether a handler of a `try` makes a status of any error."""
-    return any(is_broad_handler(h) and raises_any_status(handler_body(h)) for h in handlers_of(s))
+    """Return whether a handler of a `try` makes a status of any error, and not one that refuses the request."""
+    bodies = [handler_body(h) for h in handlers_of(s) if is_broad_handler(h)]
+    return any(raises_any_status(body) and not refusal_line(body) for body in bodies)
 
 
 def refusal_line(body: tuple[Stmt, ...]) -> int:
@@ -79,8 +80,7 @@ def refusal_line(body: tuple[Stmt, ...]) -> int:
     if value is None or not is_call(value) or last_name(value) not in _STATUS:
         return 0
     given = [*positional_of(value)[:1], *(v for k, v in keywords_of(value) if k == "status_code")]
-    codes = [constant_of(e) for e in given if e[0] == "k"]
-    return line_of(body[-1]) if any(type(c) is int and 400 <= c < 500 for c in codes) else 0
+    return line_of(body[-1]) if any(_is_refusal([e]) for e in given) else 0
 
 
 def raises_own_status(s: Stmt) -> bool:

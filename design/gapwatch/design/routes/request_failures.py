@@ -148,7 +148,7 @@ class _Failures:
             taken: set[int] = set()
             handed = self._handed_on(subject)
             for edge in self._sites.callees.get(symbol, ()):
-                if edge.dst in self._requests or edge.dst not in self._numbers:
+                if edge.dst in self._requests or edge.dst not in self._numbers or self._ways.is_shared_client(edge.dst):
                     continue
                 below = self._subject(edge.dst)
                 is_work = edge.dst in self._distances and (gives_on(subject, edge.dst) or self._is_all(symbol, edge))

@@ -18,7 +18,7 @@ from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.patterns.page_modules import page_modules
 from gapwatch.design.source.evaluations import EVALUATION_FOLDERS
-from gapwatch.design.source.ir import call_line
+from gapwatch.design.source.ir import call_line, constant_of, is_call, positional_of
 from gapwatch.design.source.program import FunctionInfo, Program, last_name
 
 #: Decorators by which a framework runs a function for each request or message of a user.
@@ -53,6 +53,8 @@ _HANDLERS = (
 )
 #: Endpoints by which a person looks whether something works.
 _LOOKS = re.compile(r"^_*(check|test|ping|probe|verify)_|(^|_)health")
+#: Their paths.
+_PROBES = re.compile(r"/(check|test|ping|probe|verify|validate)[-_][\w-]+(/\{[^/]*\})?/?$")
 #: Folders of what a developer runs to measure or to try.
 _OF_DEVELOPERS = re.compile(
     rf"(^|/)({EVALUATION_FOLDERS}|tests?\w*|\w+_tests?|bench|experiments?|examples?|scripts?|demos?"
@@ -119,6 +121,11 @@ class WaysIn:
             found |= new
             frontier += new
         return found
+
+    def is_shared_client(self, symbol: str) -> bool:
+        """Return whether a function asks a model for several others: what it gives back is no answer of a request."""
+        callers = {e.src for e in self._sites.callers.get(symbol, ()) if e.kind in WAITS}
+        return symbol in self._asking and len(callers) > 1
 
     def _is_run_there(self, edge: CallEdge) -> bool:
         """Return whether a function that is handed on is run at once: by a pool whose result is waited for."""
@@ -286,7 +293,14 @@ class WaysIn:
         if found is None or found.tags or found.kind != "function" or found.is_abstract:
             return False
         name = symbol.rpartition(".")[2]
-        return not (is_trial(name) or _LOOKS.search(name))
+        return not (is_trial(name) or _LOOKS.search(name) or self._is_probe(symbol))
+
+    def _is_probe(self, symbol: str) -> bool:
+        """Return whether the path of an endpoint says that it tries something out: `/validate-key/{key}`."""
+        info = self.functions.get(symbol)
+        calls = [d for d in info.ir.decorators if is_call(d)] if info is not None else []
+        paths = [constant_of(e) for d in calls for e in positional_of(d)[:1] if e[0] == "k"]
+        return any(isinstance(path, str) and _PROBES.search(path) for path in paths)
 
     def _serves_agents(self, symbol: str) -> bool:
         """Return whether agents of others ask a method of a class; that alone makes no server for users."""
