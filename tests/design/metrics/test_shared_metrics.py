@@ -297,6 +297,48 @@ def test_the_seconds_of_a_run_are_those_of_its_trace_unless_a_user_stays_connect
     )
 
 
+_TAKES_ALL = """
+import openai
+
+client = openai.OpenAI()
+
+def {name}(question):
+    try:
+        return client.chat.completions.create(model="gpt-4o", messages=[question]).choices[0].message.content
+    except Exception as error:
+        return {{"error": str(error)}}
+"""
+_SERVED = """
+from fastapi import FastAPI
+from app.drafting import draft
+from app.rating import rate
+from app.writing import answer
+
+app = FastAPI()
+
+@app.post("/rate")
+def rated(text: str):
+    return {asked}(text)
+
+@app.post("/draft")
+def drafted(text: str):
+    return draft(text)
+
+class Step:
+    def run(self, question):
+        return rate(draft(question))
+"""
+
+
+@pytest.mark.parametrize(("asked", "measures"), [("rate", False), ("answer", True)])
+def test_without_a_span_around_a_run_there_are_no_seconds_of_runs(tmp_path: Path, asked: str, measures: bool) -> None:
+    clients = {f"app__{at}": _TAKES_ALL.format(name=name) for at, name in (("drafting", "draft"), ("rating", "rate"))}
+    made = _made(tmp_path, app__writing=_ASKS, app__server=_SERVED.format(asked=asked), **clients)
+
+    families = {m.family for m in made.metrics}
+    assert "model_latency" in families and ("run_seconds" in families) is measures
+
+
 _OUTSIDE = """
 import httpx
 from app.asking import answer

@@ -16,7 +16,7 @@ from gapwatch.design.metrics.catalog import Catalog
 from gapwatch.design.metrics.critic import Case, Critique, fact_for, redesign, review_metrics
 from gapwatch.design.metrics.judge_drafts import cost_per_quality, design_judges, set_doubts
 from gapwatch.design.metrics.left_out_code import LeftOutCode, left_out_code
-from gapwatch.design.metrics.metric_design import MetricDesign, MetricReview
+from gapwatch.design.metrics.metric_design import WHOLE_RUNS, MetricDesign, MetricReview
 from gapwatch.design.metrics.passage_judges import passage_judge
 from gapwatch.design.metrics.refine import Refiner
 from gapwatch.design.metrics.rules.code_view import CodeView
@@ -147,9 +147,11 @@ def _proposed(view: PipelineView, code: ClaimedCode, refiner: Refiner | None) ->
         mine += [*traced, *(m for m in judges if m.concern != "groundedness" or m.symbols[0] not in grounded)]
         cost = cost_per_quality(component, mine)
         metrics += [*mine, *([cost] if cost is not None else [])]
-    # A run is known by the spans of a component that ask a model, and not by look-ups beside them.
+    # A run is known by the spans of a component that ask a model, and not by look-ups beside them. Where no span stands
+    # around a whole run, each call is a trace of its own, and there are no seconds of a run.
     asking = {c for c in ids if _mostly(p.symbol in code.material.distances for p in view.points_of(c))}
-    metrics += run_seconds([m for m in metrics if m.component in asking], code.material.graph)
+    if any(s in code.material.distances for m in metrics if m.family in WHOLE_RUNS for s in m.symbols):
+        metrics += run_seconds([m for m in metrics if m.component in asking], code.material.graph)
     has_sql = any(m.source == "judge" and m.family.endswith("sql_answers_the_question") for m in metrics)
     # What is found to write SQL from is judged by the SQL.
     of_search = None if has_sql else passage_judge(view.architecture, view.points, code)

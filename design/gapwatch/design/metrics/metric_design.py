@@ -10,6 +10,8 @@ from gapwatch.design.patterns.library_uses import CodePlace
 
 #: Families of requests and runs that fail, whatever in them does.
 FAILED_RUNS = ("failed_requests", "failed_runs")
+#: Families whose spans stand around whole requests and runs.
+WHOLE_RUNS = (*FAILED_RUNS, "agent_steps", "agent_exits")
 #: Families of cascade metrics, whose direction only a practitioner can give.
 CASCADE_FAMILIES = frozenset(
     [
