@@ -58,6 +58,27 @@ def ask(question: str):
 '''
 
 
+#: What a model is sent, and whether the result of a tool is in it.
+_SENT = {
+    '[{"role": "system", "content": "Use your tools."}, {"role": "user", "content": "Hello"}]': False,
+    '{"tools": [{"name": "look_up"}], "messages": [{"role": "user", "content": "What is a tool result?"}]}': False,
+    '[{"role": "assistant", "tool_calls": [{"name": "look_up"}], "tool_call_id": null}]': False,
+    '[{"role": "user", "content": "Hello"}, {"role": "tool", "content": "9 pages"}]': True,
+    '[{"role": "user", "content": [{"type": "tool_result", "content": "9 pages"}]}]': True,
+    '[{"type": "function_call_output", "output": "9 pages"}]': True,
+    '{"body": "{\\"role\\": \\"tool\\", \\"content\\": \\"9 pages\\"}"}': True,
+    "Action: look_up\nObservation: 9 pages": True,
+}
+
+
+def test_an_agent_that_writes_results_in_words_of_its_own_is_judged_whatever_it_was_sent(tmp_path: Path) -> None:
+    code = _MUST_CALL.replace("CHOICE", '"auto"')
+    told = _of_traces(_design(tmp_path / "told", code))["rests_on_its_tools"]
+    assert any("matches" in part for part in told.when["all_of"])
+    own = _of_traces(_design(tmp_path / "own", code.replace('"role": "tool"', '"role": "user"')))["rests_on_its_tools"]
+    assert not any("matches" in part for part in own.when["all_of"])
+
+
 def test_the_answer_of_an_agent_rests_on_what_its_tools_gave(tmp_path: Path) -> None:
     code = _AGENT.format(task=_TASK, found='"".join(pages.query(query_texts=[question])["documents"][0])')
     made = _of_traces(_design(tmp_path, code))["rests_on_its_tools"]
@@ -65,8 +86,12 @@ def test_the_answer_of_an_agent_rests_on_what_its_tools_gave(tmp_path: Path) -> 
     assert made.concern == "groundedness" and made.claim["rubric"]["inputs"] == list(OF_EXCHANGE)
     assert [str(p) for p in made.evidence_from] == ["app.py:14"]
     assert made.spans == ["ask"] and "app.py:14" in made.claim["rubric"]["criterion"]
-    *present, final = made.when["all_of"][1:]
+    *present, final, given = made.when["all_of"][1:]
     assert present == [{"field": f, "present": True} for f in OF_EXCHANGE]
+    # Who called no tool talks, or answers from what the model knows.
+    assert given["field"] == OF_EXCHANGE[0] and "where no tool was called" in made.valid_when
+    for sent, is_given in _SENT.items():
+        assert bool(re.search(given["matches"], sent)) == is_given
     # A reply that calls tools is no answer yet.
     assert final["field"] == OF_EXCHANGE[1] and re.search(final["not_matches"], '[{"name": "search_pages"}]')
     assert any("left out" in step for step in made.claim["rubric"]["steps"])

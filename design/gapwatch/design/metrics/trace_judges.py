@@ -41,6 +41,16 @@ _MOST = 4
 #: A reply that calls tools, as it is recorded, and values of `tool_choice` by which a model need not.
 _CALLS_TOOLS = r'^\[\{"(name|arguments)":'
 _FREE = (("k", "auto"), ("k", "none"), ("k", None))
+#: What a tool gave, in the forms in which models are sent it, and the code that writes them.
+_GIVEN_BY_TOOL = (
+    r'"(role|type)\\*"\s*:\s*\\*"(tool|function|ipython|tool[-_](result|return)|tool_call_response|function_response'
+    r'|\w+_call_output)\\*"|"(tool_call_id|tool_use_id|toolResult|function_?[rR]esponse)\\*"\s*:\s*[^\sn]'
+    r"|\bObservation: \S|<(tool|function)_(result|response|output)s?\b"
+)
+_WRITES_RESULT = re.compile(
+    rb"""role["']?\]?\s*[:=]\s*["'](tool|function)["']|["']tool_result["']|tool_call_id|tool_use_id|ToolMessage|ToolNode"""
+    rb"""|function_call_output|function_?[rR]esponse|FunctionResponse|toolResult|Observation: """
+)
 #: Names of tools that run SQL.
 _RUNS_SQL = re.compile(r"^_?(a?run|execute|exec|query)_sql(_query|_tool)?$")
 #: Demand of a prompt to state nothing but what was found.
@@ -132,7 +142,7 @@ class TraceJudges:
         if asker != asking[0]:
             self._ask_for(component, asker)
         points = {p.symbol for p in self._points if p.component == component.id}
-        return _Agent(asker, agent.place) if asker in points else None
+        return _Agent(asker, agent.place, agent.is_made) if asker in points else None
 
     def _ask_for(self, component: ComponentDraft, symbol: str) -> None:
         """Ask for a span of a function that has none."""
@@ -228,6 +238,13 @@ class TraceJudges:
         return out
 
     @cached_property
+    def _writes_results(self) -> bool:
+        """True if code of the application, or a library, sends what tools gave in a form that can be told."""
+        files = [f for f in self._code.material.program.files if f is not None and not f.tags]
+        is_of_library = any(loop.kind == "library" for c in self._architecture.components for loop in c.loops)
+        return is_of_library or any(_WRITES_RESULT.search(f.source) for f in files)
+
+    @cached_property
     def _of_loops(self) -> set[CodePlace]:
         """Prompts of agents whose run is known."""
         return {p.place for c in self._architecture.components if c.loops for p in self._prompts[c.id]}
@@ -258,9 +275,13 @@ class TraceJudges:
         named = [*own[:1], *(self._streams_of(component, agent.symbol) if own else [])]
         made.spans, made.fields, made.is_of_trace, made.tools = named, list(OF_EXCHANGE), False, []
         made.when = exchange_of(*named) if own else None
+        made.valid_when = "the last model call below the function is the one that writes the answer"
         if made.when is not None and what == "tools" and not self._must_call(agent.symbol):
             made.when["all_of"].append({"field": OF_EXCHANGE[1], "not_matches": _CALLS_TOOLS})
-        made.valid_when = "the last model call below the function is the one that writes the answer"
+            if agent.is_made or self._writes_results:
+                # Without a call of a tool an agent talks, or answers from what it knows.
+                made.when["all_of"].append({"field": OF_EXCHANGE[0], "matches": _GIVEN_BY_TOOL})
+                made.valid_when += "; where no tool was called, nothing is judged"
         made.concern, made.purpose = "groundedness", "finds statements that no tool and no search gave"
         made.evidence_from = [f.place for f in found[:_MOST]]
         made.demand = max(worth_of(agent.symbol, [p.text for p in prompts]), _GROUNDED)
