@@ -200,6 +200,11 @@ def test_other_values_are_no_replies(value: Any) -> None:
         ({"found": ["a"], "query": "q"}, 1),
         ({"found": ["a"], "queries": ["q", "r"]}, None),
         ([["a", "b"]], 2),
+        ((Made(nodes=["a"]), "a graph and its text"), None),
+        (("the query", ["a", "b", "c"]), 3),
+        ((["a"], ["hybrid"], 2), 1),
+        ((("id", "row"), ("id", "another")), 2),
+        ((), 0),
         ("a", None),
     ],
 )

@@ -370,6 +370,9 @@ def count_found(value: Any) -> int | None:
     if isinstance(value, list | tuple):
         if len(value) == 1 and isinstance(value[0], list):  # one list for each query
             return len(value[0])
+        if isinstance(value, tuple) and len(set(map(type, value))) > 1:  # passages beside something else
+            kept = [one for one in value if isinstance(one, list)]
+            return count_found(kept[0]) if kept and (len(kept) == 1 or kept[0] is value[0]) else None
         if isinstance(value, tuple) and value and isinstance(value[0], list):
             return count_found(value[0])
         names = ("source_nodes", "points", "matches", "objects")

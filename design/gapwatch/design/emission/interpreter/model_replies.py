@@ -353,6 +353,9 @@ def count_results(value: Any) -> int | None:
     if isinstance(value, list | tuple):
         if len(value) == 1 and isinstance(value[0], list):  # one list for each query
             return len(value[0])
+        if isinstance(value, tuple) and len(set(map(type, value))) > 1:  # passages beside something else
+            kept = [one for one in value if isinstance(one, list)]
+            return count_results(kept[0]) if kept and (len(kept) == 1 or kept[0] is value[0]) else None
         if isinstance(value, tuple) and value and isinstance(value[0], list):
             return count_results(value[0])
         held = [m for one in value for n in _HOLDERS if isinstance(m := member(one, n), list)]
