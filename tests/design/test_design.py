@@ -346,6 +346,20 @@ def test_only_fields_that_an_answer_must_hold_are_required(tmp_path: Path) -> No
     assert form["json"] == {"required": ["/goal", "/steps"]}
 
 
+def test_fields_are_read_of_the_parsed_text_and_not_of_the_message_that_held_its_name(tmp_path: Path) -> None:
+    source = (
+        "import json\nfrom openai import OpenAI\n\n\ndef plan(q):\n"
+        "    reply = OpenAI().chat.completions.create(model='m', messages=[q]).to_dict()\n"
+        "    reply = json.loads(reply['content'])\n"
+        "    reply['code'] = f\"sh -c {reply['code']}\"\n    reply['at'] = 1\n"
+        "    return reply['code'], reply['thought'], reply['at']\n"
+    )
+    made = run_design(scan_repository(write_tree(tmp_path, {"planning.py": source})), is_bounded=False)
+
+    (form,) = [m.claim for m in made.metrics if m.family == "output_parses"]
+    assert form["json"] == {"required": ["/code", "/thought"]}
+
+
 def test_one_component_pages_for_what_its_user_feels_first(tmp_path: Path, made: Design) -> None:
     pages = {
         c.id: [m.family for m in made.metrics if m.component == c.id and m.severity == "page"]

@@ -18,6 +18,7 @@ from gapwatch.design.source.ir import (
     is_call,
     is_member,
     is_text,
+    line_of,
     name_of,
     operands_of,
     operators_of,
@@ -82,15 +83,18 @@ def timeout_of(hits: list[PatternHit], material: Material) -> tuple[float, str] 
 
 def output_keys(subject: Subject) -> list[str]:
     """Return the keys that a function always reads from parsed text, or the fields of the schema that it requests."""
-    parsed: set[str] = set()
+    parsed: dict[str, int] = {}  # the line of its first parse by name
     keys: dict[str, None] = {}
     optional: set[str] = set()
     for s in subject.statements:
         if s[0] == "assign" and (assigned := value_of(s)) is not None:
             for call in walk(assigned):
                 if is_call(call) and _is_parse(subject, call):
-                    parsed.update(n for t in targets_of(s) for n in target_names(t))
+                    for name in (n for t in targets_of(s) for n in target_names(t)):
+                        parsed[name] = min(line_of(s), parsed.get(name, line_of(s)))
     for s in subject.statements:
+        # Before it is bound to the parsed text, a name may be the client's message.
+        bound = {name for name, line in parsed.items() if line < line_of(s)}
         for e in own_expressions(s) if s[0] not in ("raise", "assert") else ():
             for inner in walk(e):
                 if inner[0] == "q" and any("in" in operator for operator in operators_of(inner)):
@@ -98,12 +102,13 @@ def output_keys(subject: Subject) -> list[str]:
                     asked = operands_of(inner)[0]
                     optional.update([constant_of(asked)] if asked[0] == "k" else [])
                 if any(inner is target for target in (targets_of(s) if s[0] == "assign" else ())):
-                    # A key that the code writes itself is none that the text must hold.
-                    optional.update([constant_of(index_of(inner))] if _is_key_of(inner, parsed) else [])
+                    # A key that the code writes itself is none that the text must hold, unless it writes it anew.
+                    is_anew = inner in walk(value_of(s) or UNKNOWN)
+                    optional.update([constant_of(index_of(inner))] if _is_key_of(inner, bound) and not is_anew else [])
                 elif inner[0] == "s" and is_text(index_of(inner)):
                     owner = owner_of(inner)
                     direct = is_call(owner) and _is_parse(subject, owner)
-                    if direct or _is_key_of(inner, parsed):
+                    if direct or _is_key_of(inner, bound):
                         keys[constant_of(index_of(inner))] = None
     for call in subject.calls:
         schema = keyword(call, "response_format") or keyword(call, "response_model") or keyword(call, "output_type")
