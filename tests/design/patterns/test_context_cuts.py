@@ -72,6 +72,8 @@ NONE: dict[str, str] = {
     "a page of rows": "def f(rows, limit):\n    if len(rows) > limit:\n        rows = rows[:limit]\n    return rows\n",
     "a preview that says nothing of it": "def f(text):\n    if len(text) > 100:\n        text = text[:100] + '...'\n"
     "    return text\n",
+    "a splitter of documents": "class PageChunker:\n    def fit(self, docs, max_tokens):\n"
+    "        for d in docs:\n            if num_tokens(d) > max_tokens:\n                break\n",
     "whether there are any": "def f(tokens):\n    while tokens > 0:\n        tokens = take(tokens)\n        items.pop()\n",
 }
 CHAT = """

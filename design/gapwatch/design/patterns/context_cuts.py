@@ -42,6 +42,8 @@ _TOKENS = re.compile(
 _PIECES = re.compile(
     r"chunk_?(size|overlap)|overlap|batch|per_(minute|request|call)|splitter|stride|rate_?limit|tpm", re.I
 )
+#: Modules, classes and functions that split documents for an index: nothing of a document is left out.
+_SPLITS = re.compile(r"chunk(er|ing|s)?(\.|$)|split(ter|ting)?(\.|$)|Chunker|Splitter", re.I)
 #: What a model writes, and tokens of accounts: nothing is cut that it is sent.
 _OTHERS = re.compile(
     r"(auth|access|refresh|bearer|api|csrf|id|secret|user)_?tokens?|output_tokens|completion_tokens|cost", re.I
@@ -63,7 +65,7 @@ _PATTERN = "cuts_context"
 
 def find_context_cuts(subject: Subject) -> Iterator[PatternHit]:
     """Yield the lines at which a function leaves something out of what a model is sent, because it does not fit."""
-    if subject.ir.kind == "module":
+    if subject.ir.kind == "module" or _SPLITS.search(".".join(subject.symbol.split(".")[-3:])):
         return
     seen: set[int] = set()
     for block, is_looped in _blocks(subject.ir.body, False):
