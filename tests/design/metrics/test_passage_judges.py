@@ -104,6 +104,32 @@ def find_tables(question: str):
 """
 
 
+#: Stores of an own kind, beside one of a library, are asked by a method with the name of a search.
+_OF_OWN_STORES = """
+class Store:
+    def query(self, question: str):
+        raise NotImplementedError
+
+
+class Table(Store):
+    def query(self, question: str):
+        return [row for row in self.rows if question in row]
+
+
+class Shelf(Store):
+    def query(self, question: str):
+        return [book for book in self.books if question in book]
+
+
+class Pages(Store):
+    def query(self, question: str):
+        return store.search("pages", embedded(question))
+
+
+def search_pages(question: str, chosen: Store):
+    return chosen.query(question)
+"""
+_USES_STORE = "search_pages(question, [Table(), Shelf(), Pages()][len(question) % 3])"
 #: The entry of all tools, of which the first two write, and the third searches.
 _OF_TOOLS = """
 class Tool:
@@ -155,6 +181,7 @@ def _judges(made: Design) -> list[MetricDesign]:
         (_LISTED, "list_pages(question)", None),
         (_LISTED, "search_emails(question)", None),
         (_OF_TABLES, "find_tables(question)", None),
+        (_OF_OWN_STORES, _USES_STORE, "app.search_pages"),
         (_OF_TOOLS, _USES_TOOL, "app.Pages.work"),
         ("", "question", None),
     ],

@@ -47,6 +47,8 @@ _OF_OTHERS = re.compile(
 )
 #: Names of functions that ask a service of searches.
 _SEARCHES = re.compile(r"(^|_)search(_|$)")
+#: Names of methods that find something, whoever implements them.
+_FINDS = re.compile(r"search|quer(y|ies)|retriev|(^|_)(find|fetch|look_?up|recall|similar\w*|match\w*|documents?)(_|$)")
 _OF_SUMMARIES = re.compile(r"(^|_)summar(y|ies|ize|ise)")
 #: Files and functions that no question runs.
 _OFFLINE = re.compile(
@@ -189,9 +191,13 @@ class PassageReaders:
         sites, searching = self._code.material.sites, self._code.reaching(SEARCHED)
         for line in lines:
             run = {e.dst for e in sites.inside.get((symbol, line), ()) if e.dst not in self._tested}
-            others = run - searching
-            if len(others) > 1 and len(others) >= len(run & searching):
-                return True
+            for name in {one.rpartition(".")[2] for one in run & searching}:
+                alike = {one for one in run if one.rpartition(".")[2] == name}
+                others = alike - searching
+                # A store of an own kind is asked by a method that has the name of a search.
+                is_named = bool(_FINDS.search(snake(name)))
+                if not is_named and len(others) > 1 and len(others) >= len(alike & searching):
+                    return True
         return False
 
     def _gives(self, subject: Subject, lines: set[int]) -> bool:
