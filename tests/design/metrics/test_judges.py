@@ -173,6 +173,33 @@ def test_what_is_asked_behind_the_answer_is_no_exchange_of_its_judge(is_followed
     assert span.start.get("model_held") == (0 if is_followed else None)
 
 
+_TWICE = """\
+COLOURS = "Name the colour that fits this summary best, in one word, and never name more than one colour."
+
+
+@app.post("/sum")
+def sum_up(text: str):
+    said = FIRST
+    colour = ask(COLOURS, said)
+    return ANSWER
+"""
+_DIRECTLY = "client.chat.completions.create(model='m', messages=[TASK, text]).choices[0].message.content"
+
+
+@pytest.mark.parametrize("first", ["ask(TASK, text)", _DIRECTLY])
+@pytest.mark.parametrize(("answer", "prompt", "line"), [("said", _TASK, 21), ("colour", "Name the colour", 0)])
+def test_a_reply_is_judged_by_the_prompt_that_it_answers(
+    first: str, answer: str, prompt: str, line: int, tmp_path: Path
+) -> None:
+    made = _design(tmp_path, _TWICE.replace("FIRST", first).replace("ANSWER", answer))
+    (judge,) = (m for m in _judges(made) if m.symbols == ["app.sum_up"])
+    (sent,) = (p for found in made.prompts.values() for p in found if p.place == judge.prompts[0])
+
+    # The first reply fills the second prompt, and is no part of what it tells.
+    assert sent.text.startswith(prompt) and len(judge.prompts) == 1 and len(sent.sent_at) == 1
+    assert (f"asks at line {line}" in judge.claim["rubric"]["criterion"]) == bool(line)
+
+
 def test_prompts_that_ask_for_more_are_judged_first(tmp_path: Path) -> None:
     small = "You are a helpful assistant of the company, number {n}, which sells tools and paint."
     rules = ["Never invent a price.", "Only use the list.", "Do not greet.", "Write JSON.", "Keep it short."]

@@ -68,12 +68,13 @@ _ASKING_MODULES = frozenset({"Module", "Predict", "ChainOfThought", "ReAct", "Pr
 _MAX_CALLERS = 8
 
 
-def said_to_model(subject: Subject, lines: set[int]) -> list[tuple[Stmt, Expr]]:
+def said_to_model(subject: Subject, lines: set[int], others: frozenset[int] = frozenset()) -> list[tuple[Stmt, Expr]]:
     """Return the expressions of a function that flow into its calls at some lines, each with its statement.
 
     Args:
         subject: The function.
         lines: Lines of the calls that reach a model.
+        others: Lines of its other calls of models: their replies are what flows on, and not what they were sent.
     """
     sent = [
         (s, call)
@@ -83,7 +84,7 @@ def said_to_model(subject: Subject, lines: set[int]) -> list[tuple[Stmt, Expr]]:
         if is_call(call) and call_line(call) in lines
     ]
     out = [(s, argument) for s, call in sent for argument in (*_given(call), call[1])]
-    out += [(s, e) for s, e in flowing_into(subject, [e for _, e in out]) if s is not None]
+    out += [(s, e) for s, e in flowing_into(subject, [e for _, e in out], others=others) if s is not None]
     return out
 
 
@@ -91,13 +92,16 @@ def _given(call: Expr) -> list[Expr]:
     return [*call[2], *(value for name, value in call[3] if name not in _BESIDE)]
 
 
-def flowing_into(subject: Subject, given: list[Expr], before: int = 0) -> list[tuple[Stmt | None, Expr]]:
+def flowing_into(
+    subject: Subject, given: list[Expr], before: int = 0, others: frozenset[int] = frozenset()
+) -> list[tuple[Stmt | None, Expr]]:
     """Return expressions, and those of the same function that flow into them through names, with their statements.
 
     Args:
         subject: The function.
         given: The expressions.
         before: Line from which they are read: a name then has what it was given last before; 0 for any line.
+        others: Lines of calls whose arguments are not followed.
     """
     out: list[tuple[Stmt | None, Expr]] = [(None, e) for e in given]
     names = {name: before for e in given for name in _roots(e)}
@@ -110,6 +114,7 @@ def flowing_into(subject: Subject, given: list[Expr], before: int = 0) -> list[t
             if id(s) in known or id(s) in described or not (bound := list(bindings_of(s))):
                 continue
             values = [value for name, value in bound if name in names and _is_read(s, name, names[name], latest)]
+            values = [v for v in values if not (others and any(is_call(c) and call_line(c) in others for c in walk(v)))]
             if values:
                 known.add(id(s))
                 out += [(s, value) for value in values]

@@ -17,9 +17,11 @@ from gapwatch.design.architecture.evidence_flow import (
 from gapwatch.design.architecture.model import ComponentDraft
 from gapwatch.design.architecture.prompt_flow import Carried, given_whole, said_to_model
 from gapwatch.design.architecture.prompt_texts import MIN_TASK, Found, PromptText, PromptTexts, target_name
+from gapwatch.design.architecture.reply_flow import Output, output_of
 from gapwatch.design.patterns.code_walk import arguments_of, names_in, unwrapped
 from gapwatch.design.patterns.hit import MAX_CALLERS, Subject
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.patterns.model_calls import CALLS
 from gapwatch.design.source.ir import call_line, constant_of, is_call, is_text, line_of, targets_of, value_of
 
 #: Most prompts of one function.
@@ -320,7 +322,7 @@ def _sent(
     """Return the texts that flow into model calls, through names, constants, files and builders."""
     out: Found = {}
     outer = _nested(subject)
-    said = said_to_model(subject, lines)
+    said = said_to_model(subject, lines, _replying(texts.code, subject) - lines)
     for s, e in said:
         for holder in outer:
             texts.note(e, holder, target_name(s), line_of(s), out, given)
@@ -333,6 +335,20 @@ def _sent(
     # Of a module of DSPy all else that it is given fills fields of the signature.
     signatures = [found for found in out.values() if found.is_signature]
     return (signatures or list(out.values()))[:_MOST]
+
+
+def _replying(code: ClaimedCode, subject: Subject) -> frozenset[int]:
+    """Return the lines at which a function is given the words of a model, which are no prompt of its own."""
+    out = set()
+    for h in code.material.hits_of(subject.symbol):
+        if h.pattern == "calls_llm" and h.kind == "direct":
+            out.add(h.line)
+        elif h.pattern == "calls_llm" and h.kind == "wrapped:1":
+            calls = [call for call in subject.calls if call_line(call) == h.line]
+            asked = {e.dst for call in calls for e in subject.inside(call) if e.kind in CALLS}
+            if asked and all(output_of(code, one) is Output.REPLY for one in asked):
+                out.add(h.line)
+    return frozenset(out)
 
 
 def _nested(subject: Subject) -> list[Subject]:

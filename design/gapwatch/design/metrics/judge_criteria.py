@@ -73,8 +73,16 @@ class JudgedTier:
         return list(OF_EXCHANGE) if self.is_seen else ["input", "output"]
 
     @property
+    def asked_at(self) -> list[int]:
+        """Lines at which its prompt is sent, where the function asks again afterwards for something else."""
+        return sorted(line for line, is_after in (self.span.held_at if self.span else {}).items() if not is_after)
+
+    @property
     def answer(self) -> str:
         """Name of the judged text, for a criterion."""
+        if self.is_seen and self.asked_at:
+            at = " and ".join(map(str, self.asked_at))
+            return f"reply of the model that `{self.tier.symbol}` asks at line {at}, which is the one that is shown,"
         if self.is_seen:
             return f"last reply of the model in `{self.tier.symbol}`"
         return f"{'reply of the model in' if self.is_kept else 'answer of'} `{self.tier.symbol}`"

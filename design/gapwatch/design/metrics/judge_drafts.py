@@ -223,7 +223,9 @@ def _judge(judged: JudgedTier, criterion: Criterion) -> MetricDesign:
         else {
             "all_of": [{"field": "name", "one_of": [name]}, {"field": inputs[-1].partition("#")[0], "present": True}]
         },
-        valid_when="the last model call below the function is the one that writes the answer"
+        valid_when="what the model is asked later in the function, for something else, is not recorded in its place"
+        if judged.is_seen and judged.asked_at
+        else "the last model call below the function is the one that writes the answer"
         if judged.is_seen
         else "the output of the span is what the model said: the function itself gives no text"
         if judged.is_kept
