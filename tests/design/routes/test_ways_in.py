@@ -296,3 +296,50 @@ def test_what_a_client_of_several_gives_back_is_no_answer_of_a_request(tmp_path:
     found, names = _failed(tmp_path, "failed_requests", server=_KEYS + _STEPS)
 
     assert found is not None and names == {"answer"}
+
+
+_QUEUED = """
+import asyncio
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from asking import ask
+
+app = FastAPI()
+
+
+class Stream:
+    def __init__(self, question):
+        self.question, self.queue = question, asyncio.Queue()
+
+    async def events(self):
+        async def work():
+            try:
+                await self.queue.put(ask(self.question))
+            except Exception as error:
+                await self.queue.put({"type": "error", "message": str(error)})
+            finally:
+                await self.queue.put(None)
+
+        task = asyncio.create_task(work())
+        while (event := await self.queue.get()) is not None:
+            yield event
+        await task
+
+    async def lines(self):
+        async for event in self.events():
+            yield f"data: {event}"
+
+
+@app.post("/ask")
+async def answer(question: str):
+    return StreamingResponse(Stream(question).lines())
+"""
+
+
+def test_a_stream_fails_where_the_task_that_fills_its_queue_takes_each_error(tmp_path: Path) -> None:
+    found, names = _failed(tmp_path, "failed_requests", server=_QUEUED)
+
+    assert found is not None and names == {"work"}
+    said = {_QUEUED.splitlines()[p.line - 1].strip() for p in found.places}
+    assert said == {'await self.queue.put({"type": "error", "message": str(error)})'}

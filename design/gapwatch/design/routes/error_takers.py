@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from http import HTTPStatus
 
 from gapwatch.design.patterns.code_walk import calls_in, kinds_of, names_in, own_expressions, tags_in, walk
@@ -32,6 +32,12 @@ _BROAD = frozenset({"Exception", "BaseException"})
 _OF_REQUESTS = re.compile(
     r"NotFound|DoesNotExist|Unknown|Invalid|BadRequest|Validation|Auth|Permission|Forbidden|Missing|A2A|Rpc|Protocol"
     r"|JSONDecodeError|^(Value|Key|Type)Error$"
+)
+#: Exceptions of models, services and networks: what they tell is no fault of the request.
+_OF_SERVICES = re.compile(
+    r"^(API(Status|Connection|Timeout|Response)?Error|RateLimit\w*|OpenAIError|AnthropicError|ClientError|BotoCoreError"
+    r"|ServiceUnavailable\w*|ResourceExhausted|GraphRecursionError|HttpResponseError|HTTPStatusError|RequestException"
+    r"|ConnectionError|ConnectError|TimeoutError|Timeout|\w*APIError)$"
 )
 #: Calls that read what a request says.
 _READS_REQUEST = re.compile(
@@ -98,6 +104,17 @@ def is_broad_handler(handler: Stmt) -> bool:
     """Return whether a handler takes errors of any kind."""
     names = {last_name(one) for one in kinds_of(handler)}
     return not names or bool(names & _BROAD)
+
+
+def is_of_service(handler: Stmt, own_classes: Collection[str]) -> bool:
+    """Return whether a handler takes errors of models, services or networks.
+
+    Args:
+        handler: The handler.
+        own_classes: Names of the program's classes: an exception of its own says what it likes.
+    """
+    names = {last_name(one) for one in kinds_of(handler)} - set(own_classes)
+    return any(map(_OF_SERVICES.search, names))
 
 
 def awaited_names(s: Stmt) -> set[str]:

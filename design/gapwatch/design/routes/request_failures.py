@@ -19,6 +19,7 @@ from gapwatch.design.routes.error_takers import (
     does_more_than_read,
     handles_line,
     is_broad_handler,
+    is_of_service,
     protects_line,
     raises_own_status,
     raises_status,
@@ -53,12 +54,6 @@ _REQUEST, _RUN = FAILS_WHOLE
 _SEARCHES_OR_STORES = frozenset({"retrieval", "rerank", "embedding", "vector_write"})
 _KEEPS_NOTHING = re.compile(
     r"(^|\.)(delete\w*|create\w*|recreate\w*|update|set_payload|data\.insert|add_object|write_index)$"
-)
-#: Exceptions of models, services and networks: what they tell is no fault of the request.
-_OF_SERVICES = re.compile(
-    r"^(API(Status|Connection|Timeout|Response)?Error|RateLimit\w*|OpenAIError|AnthropicError|ClientError|BotoCoreError"
-    r"|ServiceUnavailable\w*|ResourceExhausted|GraphRecursionError|HttpResponseError|HTTPStatusError|RequestException"
-    r"|ConnectionError|ConnectError|TimeoutError|Timeout|\w*APIError)$"
 )
 #: Calls that take the pieces of a generator.
 _TAKES = frozenset({"list", "tuple", "next", "anext", "join"})
@@ -159,7 +154,7 @@ class _Failures:
                 if (is_work or _hands_on(below)) and (given_up := set(self._given_up(below))):
                     out |= given_up
                     taken |= {line for _, line in edge.sites}
-            out |= seen or set(self._raised(subject, taken))
+            out |= seen or self._ended_tasks(subject, 0) or set(self._raised(subject, taken))
         return out
 
     def of_runs(self) -> set[PatternHit]:
@@ -179,6 +174,18 @@ class _Failures:
             # What a server runs in a graph is told with its requests.
             out |= {replace(h, pattern=_REQUEST if is_server else _RUN) for h in found}
         return out
+
+    def _ended_tasks(self, subject: Subject, depth: int) -> set[PatternHit]:
+        """Return where a task that a stream begins, or a stream within it, takes every error and lets none out."""
+        if not subject.ir.is_generator:
+            return set()
+        waiting = self._ways.waiting & self._numbers.keys()
+        below = {e.dst for e in self._sites.callees.get(subject.symbol, ()) if e.kind in WAITS and e.dst in waiting}
+        tasks = {s for s in below if s.startswith(f"{subject.symbol}.")}
+        found = {h for s in tasks for h in self._lost(self._subject(s))}
+        if found or depth == _MAX_DEPTH:
+            return found
+        return {h for s in below - tasks for h in self._ended_tasks(self._subject(s), depth + 1)}
 
     def _handed_on(self, subject: Subject) -> set[int]:
         """Return the lines at which a function hands each request on by its path or kind, if it does no more."""
@@ -336,7 +343,7 @@ class _Failures:
             for handler in handlers_of(s):
                 body = handler_body(handler)
                 at = range(int(handler[0]), int(handler[-1]) + 1)
-                if work & set(at) or not (is_broad_handler(handler) or self._is_of_service(handler)):
+                if work & set(at) or not (is_broad_handler(handler) or is_of_service(handler, self._own_classes)):
                     continue
                 if (refused := refusal_line(body)) and not raises_own_status(s):
                     yield subject.hit(_REQUEST, refused, refused, "answer", "a failure is sent as a refusal", 0.8)
@@ -344,10 +351,6 @@ class _Failures:
                     line = line_of(body[0]) if body else int(handler[-1])
                     caught = ", ".join(last_name(k) for k in kinds_of(handler)) or "everything"
                     yield subject.hit(_REQUEST, line, line, "answer", f"except {caught}: ends the run", 0.8)
-
-    def _is_of_service(self, handler: Stmt) -> bool:
-        names = {last_name(one) for one in kinds_of(handler)} - self._own_classes
-        return any(map(_OF_SERVICES.search, names))
 
     @cached_property
     def _own_classes(self) -> set[str]:
@@ -360,12 +363,9 @@ class _Failures:
         if lost or seen:
             yield from {*lost, *seen}
             return
-        work = self._work(subject)
-        below = {
-            e.dst
-            for e in self._sites.callees.get(subject.symbol, ())
-            if e.kind in WAITS and e.dst in self._ways.waiting and any(line in work for _, line in e.sites)
-        }
+        work, callees = self._work(subject), self._sites.callees.get(subject.symbol, ())
+        waited = [e for e in callees if e.kind in WAITS and e.dst in self._ways.waiting]
+        below = {e.dst for e in waited if any(line in work for _, line in e.sites)}
         if len(below) == 1 and depth < _MAX_DEPTH and (symbol := below.pop()) in self._numbers:
             under = self._subject(symbol)
             yield from set(self._raised(under)) or self._ended(under, depth + 1)
@@ -377,8 +377,7 @@ class _Failures:
             body.pop()
         if not body or body[-1][0] != "try" or sum(1 for s in body if s[0] == "try") > 1:
             return
-        before = body[:-1]
-        if len(list(statements(body_of(body[-1])))) < len(list(statements(tuple(before)))):
+        if len(list(statements(body_of(body[-1])))) < len(list(statements(tuple(body[:-1])))):
             return
         for handler in handlers_of(body[-1]):
             if is_broad_handler(handler):

@@ -124,7 +124,7 @@ class WaysIn:
 
     def is_shared_client(self, symbol: str) -> bool:
         """Return whether a function asks a model for several others: what it gives back is no answer of a request."""
-        callers = {e.src for e in self._sites.callers.get(symbol, ()) if e.kind in WAITS}
+        callers = {e.src for e in self._sites.callers.get(symbol, ()) if e.kind in WAITS and self._is_production(e.src)}
         return symbol in self._asking and len(callers) > 1
 
     def _is_run_there(self, edge: CallEdge) -> bool:
