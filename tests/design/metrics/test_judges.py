@@ -200,6 +200,21 @@ def test_a_reply_is_judged_by_the_prompt_that_it_answers(
     assert (f"asks at line {line}" in judge.claim["rubric"]["criterion"]) == bool(line)
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_reply_to_another_prompt_that_ends_the_run_is_no_exchange_of_a_judge(is_named: bool, tmp_path: Path) -> None:
+    code = (
+        "def guess(text):\n    return ask('Which tool fits?', text)\n\n\n"
+        "def route(text):\n    return guess(text).strip()\n\n\n"
+        "@app.post('/sum')\ndef sum_up(text: str):\n    known = FIRST\n    if known:\n        return known\n"
+        "    return ask(TASK, text)\n"
+    )
+    made = _design(tmp_path, code.replace("FIRST", "route(text)" if is_named else "text.strip()"))
+    (span,) = (p for p in made.planned if p.symbol == "app.sum_up")
+
+    held = [(m.line, m.value) for m in span.function.marks if m.field == "model_held"]
+    assert held == ([(26, 1), (29, 0)] if is_named else [])
+
+
 def test_prompts_that_ask_for_more_are_judged_first(tmp_path: Path) -> None:
     small = "You are a helpful assistant of the company, number {n}, which sells tools and paint."
     rules = ["Never invent a price.", "Only use the list.", "Do not greet.", "Write JSON.", "Keep it short."]

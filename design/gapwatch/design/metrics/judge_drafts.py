@@ -24,12 +24,14 @@ from gapwatch.design.metrics.prompt_demands import (
 )
 from gapwatch.design.metrics.spans import OF_EXCHANGE, IntegrationPoint
 from gapwatch.design.patterns.model_calls import CALLS
+from gapwatch.design.source.ir import call_line
 from gapwatch.scorers.portfolio.polarity import BY_THE_CLAIM
 
 #: Form of the steps of an agent, which sets no task.
 STEPS_OF_AGENT = re.compile(r"Thought:.*(Action|Observation|Final Answer)|^\s*Begin!", re.S)
 #: Functions that judge answers themselves.
 _OF_EVALUATION = re.compile(r"(^|[._-])(eval|evals|evaluat\w*)([._-]|$)", re.I)
+_MODELS = frozenset({"llm_chat"})
 #: Most designed metrics of one component (the five-metric rule of the paper).
 MAX_DESIGNED = 5
 
@@ -77,7 +79,11 @@ def design_judges(
             by_symbol[tier.symbol].held_at = held_at
         # A judge that does not know what the model was told can only guess.
         if sets_task(mine) and not is_one_of_many(tier.symbol, mine, code):
-            out += _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
+            made = _for_tier(component, tier, mine, by_symbol, len(llm_tiers), code)
+            if tier.symbol in by_symbol and made and all(m.family.endswith("follows_its_prompt") for m in made):
+                # Support is held to whatever was sent; another prompt's reply need not do what this one asks.
+                by_symbol[tier.symbol].held_at |= _held_before(tier.symbol, mine, code)
+            out += made
     # One judge for each tier comes first; second criteria take the places that are left.
     firsts = [next(m for m in out if m.tier == t.id) for t in llm_tiers if any(m.tier == t.id for m in out)]
     rest = [m for m in out if m not in firsts]
@@ -94,6 +100,24 @@ def _held_at(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> dict[int,
     if not sent or max(asked, default=0) <= max(sent):
         return {}
     return dict.fromkeys(sent, 0) | {line: 1 for line in asked if line > max(sent)}
+
+
+def _held_before(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> dict[int, int]:
+    """Return the lines at which a function asks a model for something else before its prompts are sent.
+
+    Its run may end with that reply. They are those of `_held_at`, and empty where it asks for nothing else before.
+    """
+    subject = code.subject(symbol)
+    sent = {line for p in prompts if p.symbol == symbol for line in p.sent_at}
+    is_own = all(p.symbol == symbol and p.sent_at for p in prompts)
+    if subject is None or not sent or not is_own or not is_exchange_seen(code, symbol):
+        return {}
+    asking, models = (h.line for h in code.material.hits_of(symbol) if h.pattern == "calls_llm"), code.reaching(_MODELS)
+    through = (
+        call_line(c) for c in subject.calls if any(e.dst in models for e in subject.inside(c) if e.kind in CALLS)
+    )
+    before = {line: 1 for line in {*asking, *through} - sent if line < min(sent)}
+    return dict.fromkeys(sent, 0) | before if before else {}
 
 
 def _answered(symbol: str, prompts: list[Prompt], code: ClaimedCode) -> list[Prompt]:
