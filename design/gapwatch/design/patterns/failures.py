@@ -71,6 +71,20 @@ def is_trial(name: str) -> bool:
     return _TRIES.search(name) is not None
 
 
+#: Names of functions that look whether something holds, and of what tells who somebody is.
+_LOOKS = re.compile(r"^_*(validate|verify|check|test|probe|authenticate|classify)(_|$)")
+_SECRETS = re.compile(
+    r"(^|_)(api_?keys?|passwords?|credentials?|jwt|signature|bearer|((access|auth|bearer|id|jwt|refresh|session)_)?token)$"
+    r"|(^|_)(api_?key|credentials?|jwt|(auth|jwt|session)_token)_"
+)
+
+
+def checks_secret(subject: Subject) -> bool:
+    """Return whether a function looks whether a key, a token or a password that it is given is good."""
+    names = [subject.ir.name, *(p.name for p in subject.ir.params)]
+    return _LOOKS.search(subject.ir.name) is not None and any(map(_SECRETS.search, names))
+
+
 # -- handlers ------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from gapwatch.design.patterns.code_walk import (
     unwrapped,
     walk,
 )
-from gapwatch.design.patterns.failures import is_trial
+from gapwatch.design.patterns.failures import checks_secret, is_trial
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
 from gapwatch.design.source.ir import (
@@ -188,7 +188,9 @@ def _trial(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) 
     for name in symbol.split("."):
         if is_trial(name):
             return f"{name} is run by a person who tries or looks up a setting, and serves no request"
-    del view
+    subject = view.code.subject(symbol)
+    if subject is not None and checks_secret(subject):
+        return f"{symbol.rpartition('.')[2]} refuses keys that are not good, and tells whoever gave them"
     return None
 
 
