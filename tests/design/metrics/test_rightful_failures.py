@@ -17,6 +17,7 @@ import httpx
 import openai
 from fastapi import FastAPI
 
+from app.counts import keep_turn, told
 from app.keys import tenant_of, validate_vendor
 
 app = FastAPI()
@@ -28,7 +29,8 @@ def ask(text):
 
 @app.post("/ask")
 def answer(question: str, key: str):
-    return ask(question + str(validate_vendor(key, 3)) + str(tenant_of(key, 3)))
+    text = ask(question + str(validate_vendor(key, 3)) + str(tenant_of(key, 3)))
+    return told(text) + keep_turn(text)
 """
 _KEYS = """
 import logging
@@ -51,23 +53,47 @@ def tenant_of(api_key, timeout):
         logging.error("no tenant")
         return f"Error: no tenant: {error}"
 """
-_OUTCOME = "attributes.answer_outcome"
+_COUNTS = """
+import contextlib
+
+import openai
+import posthog
+from qdrant_client import QdrantClient
+
+def ask(text):
+    return openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": text}]
+    ).choices[0].message.content
+
+def told(question):
+    text = ask(question)
+    with contextlib.suppress(Exception):
+        posthog.capture("turn", {"text": text})
+    return text
+
+def keep_turn(question):
+    text = ask(question)
+    with contextlib.suppress(Exception):
+        QdrantClient("turns").upsert("turns", points=[text])
+    return text
+"""
+_OUTCOME, _SWALLOWED = "attributes.answer_outcome", "attributes.swallowed_errors"
 
 
 @cache
 def _counted() -> frozenset[tuple[str, str]]:
     """Return (field, function) of all metrics of the server."""
-    files = {"app/server.py": _SERVER, "app/keys.py": _KEYS, "app/__init__.py": ""}
+    files = {"app/server.py": _SERVER, "app/keys.py": _KEYS, "app/counts.py": _COUNTS, "app/__init__.py": ""}
     with TemporaryDirectory() as folder:
         made = run_design(scan_repository(write_tree(Path(folder), files)), is_bounded=False)
     return frozenset((str(m.claim.get("field")), s.rpartition(".")[2]) for m in made.metrics for s in m.symbols)
 
 
-@pytest.mark.parametrize(("field", "function"), [(_OUTCOME, "validate_vendor")])
+@pytest.mark.parametrize(("field", "function"), [(_OUTCOME, "validate_vendor"), (_SWALLOWED, "told")])
 def test_what_fails_by_right_has_no_metric(field: str, function: str) -> None:
     assert (field, function) not in _counted()
 
 
-@pytest.mark.parametrize(("field", "function"), [(_OUTCOME, "tenant_of")])
+@pytest.mark.parametrize(("field", "function"), [(_OUTCOME, "tenant_of"), (_SWALLOWED, "keep_turn")])
 def test_what_loses_something_has_one(field: str, function: str) -> None:
     assert (field, function) in _counted()

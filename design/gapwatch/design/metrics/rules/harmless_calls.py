@@ -77,10 +77,15 @@ _BUILDS = (
 _BESIDE = re.compile(
     r"^_*(log|logs|logging|logger|log_(?!in|out)\w+|\w+_(log|logs|logger)|(record|report|send|emit|push|capture|track|update)"
     r"_(\w+_)?(telemetry|traces?|analytics|metrics?|stats|statistics|usage|progress|spans?|costs?)"
-    r"|(add|append|write|save|push)_(\w+_)?(dataset|samples?)|track|telemetry|progress_callback|(pre_?load|pre_?fetch|warm_?up)(_\w+)?"
+    r"|(add|append|write|save|push)_(\w+_)?(dataset|samples?)|track|telemetry|progress_callback"
+    r"|(pre_?load|pre_?fetch|warm(_?up)?)(_\w+)?"
     r"|(\w+_)?(cleanup|clean_up|teardown|tear_down|dispose|shutdown|close|aclose|disconnect)(_\w+)?"
     r"|__exit__|__aexit__|__del__|(count|estimate)_(\w+_)?(tokens?|costs?))$"
 )
+
+
+#: Objects and modules that count what users do, or trace the program.
+_COUNTS = re.compile(r"(^|_)(analytics|telemetry|posthog|sentry|sentry_sdk|langfuse|mixpanel|amplitude|statsd)(_client)?$")
 
 
 #: Calls that run a function which they are handed.
@@ -104,6 +109,12 @@ def handed_functions(subject: Subject, call: Expr) -> list[str]:
 def is_beside_the_answer(name: str) -> bool:
     """Return whether a function is named after work beside the answer."""
     return _BESIDE.match(name) is not None
+
+
+def is_call_beside(call: Expr) -> bool:
+    """Return whether a call is work beside the answer, by its name or that of its object: `analytics.capture(...)`."""
+    owner = callee_of(call)[1] if callee_of(call)[0] == "a" else None
+    return is_beside_the_answer(last_name(call)) or (owner is not None and _COUNTS.search(last_name(owner)) is not None)
 
 
 def is_end(call: Expr) -> bool:

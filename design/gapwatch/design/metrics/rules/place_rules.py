@@ -9,7 +9,7 @@ from gapwatch.design.metrics.outside.unset_settings import chosen_by_setting
 from gapwatch.design.metrics.rules.answer_rules import beside_work, only_failures, says_text_alone, thrown_in
 from gapwatch.design.metrics.rules.code_view import CodeView, PlaceRule
 from gapwatch.design.metrics.rules.empty_outputs import why_never_missing
-from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer
+from gapwatch.design.metrics.rules.harmless_calls import is_beside_the_answer, is_call_beside
 from gapwatch.design.metrics.rules.nested_calls import goes_on, nested_model_call
 from gapwatch.design.metrics.rules.parsed_texts import why_foreign, why_lenient, why_read_again
 from gapwatch.design.metrics.rules.search_rules import no_search
@@ -154,23 +154,26 @@ _OF_ERRORS = frozenset({"status", "attributes.swallowed_errors", "attributes.ans
 
 
 def _beside(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
-    if metric.claim.get("field") not in _OF_ERRORS or symbol in view.code.reaching(frozenset({"llm_chat"})):
+    if metric.claim.get("field") not in _OF_ERRORS:
         return None
+    models = view.code.reaching(frozenset({"llm_chat"}))
     name = symbol.rpartition(".")[2]
     subject = view.code.subject(symbol)
     raises = subject is not None and any(s[0] == "raise" for s in subject.statements)
-    if is_beside_the_answer(name) and not (raises and metric.claim["field"] == "status"):
+    if symbol not in models and is_beside_the_answer(name) and not (raises and metric.claim["field"] == "status"):
         return f"{name} is work beside the answer; its loss harms nobody"
     for s in subject.statements if subject is not None else ():
-        if (
-            s[0] == "try"
-            and subject is not None
-            and (line_of(s) == place.line or any(first <= place.line <= last for first, *_, last in handlers_of(s)))
-        ):
-            leaving = {last_name(c) for c in calls_in(body_of(s)) if view.errors.may_leave(subject, c)}
-            if leaving and all(map(is_beside_the_answer, leaving)):
-                return f"{min(leaving)} is work beside the answer; its loss harms nobody"
+        if subject is not None and s[0] in ("try", "with") and _is_at(s, place.line):
+            leaving = [c for c in calls_in(body_of(s)) if view.errors.may_leave(subject, c)]
+            asks = any(e.dst in models for c in leaving for e in subject.inside(c))
+            if leaving and not asks and all(map(is_call_beside, leaving)):
+                return f"{min(map(last_name, leaving))} is work beside the answer; its loss harms nobody"
     return None
+
+
+def _is_at(s: Stmt, line: int) -> bool:
+    """Return whether a `try` or `with` begins at a line, or has a handler around it."""
+    return line_of(s) == line or (s[0] == "try" and any(first <= line <= last for first, *_, last in handlers_of(s)))
 
 
 def _set_up(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) -> str | None:
