@@ -27,7 +27,7 @@ from gapwatch.design.routes.check_steps import made_by, only_decides
 from gapwatch.design.routes.checks import failed_names, good_names
 from gapwatch.design.routes.forms import ERROR_NAME, SENTENCE, STATUS_FIELDS, Forms
 from gapwatch.design.routes.given_back import is_argument, lacks_a_part
-from gapwatch.design.routes.invalid_answers import hands_on, invalid_answers
+from gapwatch.design.routes.invalid_answers import hands_on, invalid_answers, reads_event_line
 from gapwatch.design.routes.normal_ends import NormalEnds
 from gapwatch.design.routes.nothing_found import nothing_found
 from gapwatch.design.routes.reaches import SOURCES, WORK, answer_fields, reaches
@@ -69,7 +69,7 @@ _KINDS = {"error": "error text", "empty": "empty", "text": "fixed text", "given"
 
 def find_failure_answers(subject: Subject) -> Iterator[PatternHit]:
     """Yield the lines at which a function gives a failure back as if it were an answer; status 400 and more is none."""
-    if subject.ir.kind == "module" or _is_aside(subject):
+    if subject.ir.kind == "module" or _is_aside(subject) or reads_event_line(subject):
         return
     # A block on the line of its condition is no line of its own.
     handlers = [h for s in subject.statements if s[0] == "try" for h in handlers_of(s)]

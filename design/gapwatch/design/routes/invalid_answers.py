@@ -28,10 +28,12 @@ from gapwatch.design.source.ir import (
     targets_of,
     value_of,
 )
-from gapwatch.design.source.program import statements
+from gapwatch.design.source.program import last_name, statements
 
 _READS = re.compile(r"^_*(validate|parse|extract|decode|interpret)(_|$)")
 _OF_MODEL = re.compile(r"^(llm|model|ai|gpt|chat)_\w+$|(^|_)(completion|response|reply|generation)(_(text|content))?$")
+#: What a line of a stream of events begins with.
+_OF_EVENTS = re.compile(r"^(data|event|id|retry):")
 #: Callers that are read for where a text comes from.
 _MOST = 6
 
@@ -57,6 +59,14 @@ def invalid_answers(subject: Subject) -> Iterator[tuple[Expr, int]]:
         value = (value_of(s) or ("k", None)) if s[0] == "return" else None
         if value is not None and _is_empty(value) and id(s) not in handled:
             yield value, line_of(s)
+
+
+def reads_event_line(subject: Subject) -> bool:
+    """Return whether a function reads one line of a stream of events; lines without data are the normal course."""
+    if any(s[0] in ("for", "while") for s in subject.statements):
+        return False
+    tests = [c for c in subject.calls if last_name(c) in ("startswith", "removeprefix")]
+    return any(_OF_EVENTS.search(text) for c in tests for a in arguments_of(c) for text in constants_in(a))
 
 
 def _of_read(subject: Subject) -> Iterator[tuple[Expr, int]]:
