@@ -62,6 +62,7 @@ FAILURES: dict[str, tuple[str, int, str]] = {
 }  # fmt: skip
 
 NO_FAILURES: dict[str, str] = {
+    "a word by which a model says on demand that it has nothing": "def parse_filter(llm_output):\n    llm_output = llm_output.strip()\n    if llm_output.upper().startswith('NO_FILTER') or not llm_output:\n        return None\n    return llm_output.split()\n",
     "a line of a stream of events without data": "import json, openai\ndef parse_line(line):\n    if not line.startswith('data:'):\n        return None\n    try:\n        return json.loads(line[5:])\n    except json.JSONDecodeError:\n        return None\ndef f(x):\n    reply = openai.OpenAI().chat.completions.create(model='m', messages=[x], stream=True)\n    return [parse_line(one) for one in reply]\n",
     "nothing in a list that somebody looks at": "import requests\ndef list_rows(q):\n    rows, count = requests.get(q).json(), 0\n    for one in rows:\n        count += 1\n    if count == 0:\n        return 'No rows found.'\n    return rows\n",
     "a key that is not set": "import requests\ndef f(q, key):\n    rows = requests.get(q).json()\n    if key is None:\n        return 'No API key found.'\n    return rows\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, target_names, unwrapped
+from gapwatch.design.patterns.code_walk import arguments_of, constants_in, names_in, target_names, unwrapped, walk
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.check_steps import made_by
 from gapwatch.design.routes.checks import failed_names
@@ -24,6 +24,7 @@ from gapwatch.design.source.ir import (
     keywords_of,
     line_of,
     members_in,
+    operators_of,
     positional_of,
     targets_of,
     value_of,
@@ -34,6 +35,8 @@ _READS = re.compile(r"^_*(validate|parse|extract|decode|interpret)(_|$)")
 _OF_MODEL = re.compile(r"^(llm|model|ai|gpt|chat)_\w+$|(^|_)(completion|response|reply|generation)(_(text|content))?$")
 #: What a line of a stream of events begins with.
 _OF_EVENTS = re.compile(r"^(data|event|id|retry):")
+#: A word that a prompt asks for where there is nothing to say.
+_AGREED = re.compile(r"^(NO|NONE|NOT|NOTHING|N/A|UNSUPPORTED|UNKNOWN|SKIP|EMPTY)([_ ][A-Z_ ]+)?\W*$")
 #: Callers that are read for where a text comes from.
 _MOST = 6
 
@@ -53,12 +56,24 @@ def invalid_answers(subject: Subject) -> Iterator[tuple[Expr, int]]:
         return
     handled = {id(x) for s in subject.statements if s[0] == "try" for h in handlers_of(s) for x in _inside(h)}
     names = made_of(subject, given[0])
-    ends = [b[-1] for s in subject.statements if s[0] == "if" for t, b in branches_of(s) if b and names & names_in(t)]
+    branches = [one for s in subject.statements if s[0] == "if" for one in branches_of(s)]
+    ends = [block[-1] for test, block in branches if block and names & names_in(test) and not _is_agreed(test)]
     last = subject.ir.body[-1]
     for s in (*ends, *([last] if any(x[0] in ("for", "try") for x in subject.ir.body) else [])):
         value = (value_of(s) or ("k", None)) if s[0] == "return" else None
         if value is not None and _is_empty(value) and id(s) not in handled:
             yield value, line_of(s)
+
+
+def _is_agreed(test: Expr) -> bool:
+    """Return whether a test holds for a word in capitals, by which the model says on demand that it has nothing."""
+    parts = list(walk(test))
+    if any(
+        (e[0] == "!" and constants_in(e)) or (e[0] == "q" and not set(operators_of(e)) <= {"==", "in"}) for e in parts
+    ):
+        return False
+    compared = [e for e in parts if e[0] == "q" or (is_call(e) and last_name(e) in ("startswith", "endswith"))]
+    return any(_AGREED.search(text) for e in compared for text in constants_in(e))
 
 
 def reads_event_line(subject: Subject) -> bool:

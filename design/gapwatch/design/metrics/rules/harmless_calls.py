@@ -85,7 +85,9 @@ _BESIDE = re.compile(
 
 
 #: Objects and modules that count what users do, or trace the program.
-_COUNTS = re.compile(r"(^|_)(analytics|telemetry|posthog|sentry|sentry_sdk|langfuse|mixpanel|amplitude|statsd)(_client)?$")
+_COUNTS = re.compile(
+    r"(^|_)(analytics|telemetry|posthog|sentry|sentry_sdk|langfuse|mixpanel|amplitude|statsd)(_client)?$"
+)
 
 
 #: Calls that run a function which they are handed.
