@@ -5,23 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gapwatch.design.patterns.code_walk import leaves, tags_in, target_names, text_of
+from gapwatch.design.patterns.code_walk import leaves, names_in, tags_in, target_names, text_of
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.routes.reaches import WORK, is_producer, reaches
 from gapwatch.design.routes.way_pairs import RouteStep, is_replacement_by_name, is_same_elsewhere, step_of
-from gapwatch.design.routes.ways import Way, all_calls, best_call, first_answer, flowing_calls, sent_by, way_of
+from gapwatch.design.routes.ways import Given, Way, all_calls, best_call, first_answer, flowing_calls, sent_by, way_of
 from gapwatch.design.source.ir import (
     Body,
     Expr,
     Stmt,
     body_of,
+    branches_of,
     call_line,
+    callee_of,
     caught_by,
     end_of,
     handler_body,
     handlers_of,
+    is_call,
     line_of,
     orelse_of,
+    target_of,
     targets_of,
     value_of,
 )
@@ -68,7 +72,7 @@ def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[S
             yield from _at_the_end(subject, s, body, second, found.line, name)
         elif _goes_on(body) and (_ends_returning(tried) or any(_sends(x) for x in inside)):
             following = first_answer(subject, after, set())
-            if following is not None:
+            if following is not None and (_ends_returning(tried) or _is_told_apart((*inside, *body), after, following)):
                 where = [*before, *following.before]
                 second = way_of(subject, where, following.value, following.line, following.target, "")
                 steps = list(step_of(s, _tried(subject, inside, second.target), second, why))
@@ -79,6 +83,31 @@ def after_exception(subject: Subject, s: Stmt, before: list[Stmt], after: list[S
 
 def _goes_on(body: Body) -> bool:
     return not leaves(body) or body[-1][0] == "break"
+
+
+def _is_told_apart(done: Iterable[Stmt], after: list[Stmt], following: Given) -> bool:
+    """Return whether a test of what a `try` has done decides about an answer after it, which else both ways reach.
+
+    Args:
+        done: Statements of the block and of its handler.
+        after: Statements that follow it.
+        following: The answer.
+    """
+    set_there = {n for s in statements(tuple(done)) for n in _set(s)}
+    return any(
+        line_of(s) <= following.line <= end_of(s) and set_there & {n.partition(".")[0] for n in names_in(test)}
+        for s in after
+        if s[0] == "if"
+        for test, _ in branches_of(s)
+    )
+
+
+def _set(s: Stmt) -> set[str]:
+    """Return the names that a statement binds, counts up or puts something into."""
+    if s[0] == "aug":
+        return set(target_names(target_of(s)))
+    call = s[2] if s[0] == "expr" and is_call(s[2]) and callee_of(s[2])[0] == "a" else None
+    return _targets(s) if call is None else names_in(callee_of(call)[1])
 
 
 def _ends_returning(body: Body) -> bool:
