@@ -54,6 +54,12 @@ _CASES = {
     ),
     "a key that is needed": ("if not KEY:\n        return None", f"{_GET}.raise_for_status()", "", None),
     "the request below": ("", "found = fetch_url('https://orders.example')", "return found", "the request below"),
+    "a result in another form": (
+        "found = store.head_bucket(Bucket='a')",
+        "found.to_dict()",
+        "",
+        "the call works on values",
+    ),
     "a model is asked, too": (
         "",
         f"found = {_GET}.raise_for_status()",

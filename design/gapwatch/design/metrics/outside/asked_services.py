@@ -20,7 +20,7 @@ _KEYS = re.compile(r"key|token|secret|password|credential", re.I)
 #: Parts of names of what administrators run.
 _ADMIN = re.compile(r"(^|[/_.])(admin|admins|administration|marketplace\w*)([/_.]|$)", re.I)
 #: Calls of clients that work on values in memory.
-_IN_MEMORY = frozenset({"serialize", "deserialize", "find", "get_accounts"})
+_IN_MEMORY = re.compile(r"^(serialize|deserialize|find|get_accounts|(to|from)_\w+|construct(_\w+)?)$")
 #: Most calls that are followed to another request.
 _MAX_STEPS = 3
 
@@ -45,7 +45,7 @@ def why_no_service_error(code: ClaimedCode, subject: Subject, place: CodePlace, 
         return None
     calls = [c for c in subject.calls if call_line(c) == place.line]
     asking = [c for c in calls if subject.reach(c).capability in ("http", "web_search", "saas")]
-    if asking and all(last_name(c) in _IN_MEMORY for c in asking):
+    if asking and all(_IN_MEMORY.match(last_name(c)) for c in asking):
         return "the call works on values in memory"
     below = [one for c in calls for e in subject.inside(c) if (one := subject.other(e.dst)) is not None]
     if not asking and any(_asks(code, one) and _raises_for_status(one) for one in below):
