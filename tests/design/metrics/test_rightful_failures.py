@@ -18,7 +18,9 @@ import openai
 from fastapi import FastAPI
 
 from app.counts import keep_turn, told
+from app.evaluate import answer_sample, grade
 from app.keys import tenant_of, validate_vendor
+from app.starts import ask_store, wait_for_store_service
 
 app = FastAPI()
 
@@ -30,6 +32,8 @@ def ask(text):
 @app.post("/ask")
 def answer(question: str, key: str):
     text = ask(question + str(validate_vendor(key, 3)) + str(tenant_of(key, 3)))
+    answer_sample(text + wait_for_store_service(text) + ask_store(text))
+    grade(text)
     return told(text) + keep_turn(text)
 """
 _KEYS = """
@@ -77,23 +81,71 @@ def keep_turn(question):
         QdrantClient("turns").upsert("turns", points=[text])
     return text
 """
+_EVALUATE = """
+import httpx
+from ragas import EvaluationDataset
+
+def grade(text):
+    return EvaluationDataset.from_list([text])
+
+def answer_sample(text):
+    try:
+        return httpx.post("https://samples.example", json=text).json()["text"]
+    except Exception as error:
+        return f"Error: no answer: {error}"
+"""
+_STARTS = """
+import httpx
+
+def wait_for_store_service(address):
+    try:
+        return httpx.get(address).json()["state"]
+    except Exception as error:
+        return f"Error: not up yet: {error}"
+
+def ask_store(address):
+    try:
+        return httpx.get(address).json()["state"]
+    except Exception as error:
+        return f"Error: no store: {error}"
+"""
 _OUTCOME, _SWALLOWED = "attributes.answer_outcome", "attributes.swallowed_errors"
 
 
 @cache
 def _counted() -> frozenset[tuple[str, str]]:
     """Return (field, function) of all metrics of the server."""
-    files = {"app/server.py": _SERVER, "app/keys.py": _KEYS, "app/counts.py": _COUNTS, "app/__init__.py": ""}
+    files = {
+        "server": _SERVER,
+        "keys": _KEYS,
+        "counts": _COUNTS,
+        "evaluate": _EVALUATE,
+        "starts": _STARTS,
+        "__init__": "",
+    }
     with TemporaryDirectory() as folder:
-        made = run_design(scan_repository(write_tree(Path(folder), files)), is_bounded=False)
+        made = run_design(
+            scan_repository(write_tree(Path(folder), {f"app/{name}.py": text for name, text in files.items()})),
+            is_bounded=False,
+        )
     return frozenset((str(m.claim.get("field")), s.rpartition(".")[2]) for m in made.metrics for s in m.symbols)
 
 
-@pytest.mark.parametrize(("field", "function"), [(_OUTCOME, "validate_vendor"), (_SWALLOWED, "told")])
+@pytest.mark.parametrize(
+    ("field", "function"),
+    [
+        (_OUTCOME, "validate_vendor"),
+        (_SWALLOWED, "told"),
+        (_OUTCOME, "answer_sample"),
+        (_OUTCOME, "wait_for_store_service"),
+    ],
+)
 def test_what_fails_by_right_has_no_metric(field: str, function: str) -> None:
     assert (field, function) not in _counted()
 
 
-@pytest.mark.parametrize(("field", "function"), [(_OUTCOME, "tenant_of"), (_SWALLOWED, "keep_turn")])
+@pytest.mark.parametrize(
+    ("field", "function"), [(_OUTCOME, "tenant_of"), (_SWALLOWED, "keep_turn"), (_OUTCOME, "ask_store")]
+)
 def test_what_loses_something_has_one(field: str, function: str) -> None:
     assert (field, function) in _counted()

@@ -63,11 +63,12 @@ _TRIES = re.compile(
     r"^_*(test|check|verify|validate|probe|ping)_(\w+_)?(connection|connectivity|credentials?|api_?keys?|providers?"
     r"|endpoints?|health)$|^_*(ping|healthz?|health_check|check_health|readiness|liveness)$|_health$"
     r"|^_*(get|list|fetch|load|discover|available)_(\w+_)?(models|providers|voices)$"
+    r"|^_*wait_(for|until)_(\w+_)?(server|service|database|db|ready|healthy|up)(_\w+)?$"
 )
 
 
 def is_trial(name: str) -> bool:
-    """Return whether the name of a function says that a person runs it to try or look up a setting."""
+    """Return whether the name of a function says that it tries or looks up a setting, or waits for a start."""
     return _TRIES.search(name) is not None
 
 

@@ -29,6 +29,7 @@ from gapwatch.design.patterns.code_walk import (
 from gapwatch.design.patterns.failures import checks_secret, is_trial
 from gapwatch.design.patterns.hit import Subject
 from gapwatch.design.patterns.library_uses import CodePlace
+from gapwatch.design.source.evaluations import is_offline_evaluation
 from gapwatch.design.source.ir import (
     Stmt,
     body_of,
@@ -190,8 +191,10 @@ def _trial(metric: MetricDesign, place: CodePlace, symbol: str, view: CodeView) 
         return None
     for name in symbol.split("."):
         if is_trial(name):
-            return f"{name} is run by a person who tries or looks up a setting, and serves no request"
+            return f"{name} tries or looks up a setting, or waits for a start, and serves no request"
     subject = view.code.subject(symbol)
+    if subject is not None and is_offline_evaluation(subject.program, subject.info):
+        return f"{symbol.rpartition('.')[2]} measures over a data set, and no user waits for it"
     if subject is not None and checks_secret(subject):
         return f"{symbol.rpartition('.')[2]} refuses keys that are not good, and tells whoever gave them"
     return None
