@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gapwatch.design.patterns.code_walk import leaves, names_in, tags_in, target_names, text_of
 from gapwatch.design.patterns.hit import Subject
