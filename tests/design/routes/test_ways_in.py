@@ -343,3 +343,56 @@ def test_a_stream_fails_where_the_task_that_fills_its_queue_takes_each_error(tmp
     assert found is not None and names == {"work"}
     said = {_QUEUED.splitlines()[p.line - 1].strip() for p in found.places}
     assert said == {'await self.queue.put({"type": "error", "message": str(error)})'}
+
+
+_BEGUN = """
+import asyncio
+
+from fastapi import FastAPI
+from langgraph.graph import StateGraph
+from asking import ask
+
+app = FastAPI()
+jobs = {}
+
+
+class Pipeline:
+    def __init__(self):
+        self.workflow = StateGraph(dict)
+        self.workflow.add_node("think", self.think)
+
+    def think(self, state):
+        return {"answer": ask(state["question"])}
+
+    async def run(self, question):
+        graph = self.workflow.compile()
+        async for state in graph.astream({"question": question}):
+            yield state
+
+
+async def work(job, question):
+    try:
+        async for state in Pipeline().run(question):
+            jobs[job] = state
+    except Exception as error:
+        jobs[job] = {"status": "failed", "error": str(error)}
+
+
+@app.post("/begin")
+async def begin(question: str):
+    job = str(len(jobs))
+    LEFT
+    return {"status": "accepted", "job": job}
+"""
+
+
+@pytest.mark.parametrize(
+    "left", ["asyncio.create_task(work(job, question))", "task = asyncio.create_task(work(job, question))"]
+)
+def test_a_request_that_begins_a_task_fails_where_the_task_does(left: str, tmp_path: Path) -> None:
+    found, names = _failed(tmp_path, "failed_requests", server=_BEGUN.replace("LEFT", left))
+
+    assert found is not None and names == {"work"}
+    assert 'jobs[job] = {"status": "failed", "error": str(error)}' in {
+        _BEGUN.splitlines()[p.line - 1].strip() for p in found.places
+    }

@@ -21,6 +21,7 @@ from gapwatch.design.source.ir import (
     keywords_of,
     line_of,
     positional_of,
+    targets_of,
     value_of,
 )
 from gapwatch.design.source.program import last_name, statements
@@ -39,6 +40,8 @@ _OF_SERVICES = re.compile(
     r"|ServiceUnavailable\w*|ResourceExhausted|GraphRecursionError|HttpResponseError|HTTPStatusError|RequestException"
     r"|ConnectionError|ConnectError|TimeoutError|Timeout|\w*APIError)$"
 )
+#: Calls that begin a task.
+BEGINS = frozenset({"create_task", "ensure_future"})
 #: Calls that read what a request says.
 _READS_REQUEST = re.compile(
     r"^(get_json|json|loads|form|body|get|model_validate\w*|parse_obj|receive\w*|decode|int|float|str|UUID|strip|lower)$"
@@ -121,6 +124,25 @@ def awaited_names(s: Stmt) -> set[str]:
     """Return the names that a statement waits for."""
     waits = [e for whole in own_expressions(s) for e in walk(whole) if e[0] == "w"]
     return {name for e in waits for name in names_in(e)}
+
+
+def left_tasks(body: tuple[Stmt, ...]) -> list[Expr]:
+    """Return the calls of coroutines that a function begins as tasks and neither waits for nor hands back."""
+    out: list[tuple[set[str], Expr]] = []
+    kept: set[str] = set()
+    for s in statements(body):
+        value = value_of(s) if s[0] == "assign" else s[2] if s[0] == "expr" else None
+        if value is not None and is_call(value) and last_name(value) in BEGINS:
+            names = {n for t in targets_of(s) for n in names_in(t)} if s[0] == "assign" else set()
+            out += [(names, one) for one in positional_of(value)[:1] if is_call(one)]
+        else:
+            kept |= {
+                n
+                for e in own_expressions(s)
+                if s[0] == "return" or any(x[0] == "w" for x in walk(e))
+                for n in names_in(e)
+            }
+    return [call for names, call in out if not names & kept]
 
 
 def says_the_end(s: Stmt) -> bool:

@@ -15,11 +15,13 @@ from gapwatch.design.patterns.hit import FAILS_WHOLE, PatternHit, Subject
 from gapwatch.design.patterns.library_uses import LibraryUse
 from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.routes.error_takers import (
+    BEGINS,
     awaited_names,
     does_more_than_read,
     handles_line,
     is_broad_handler,
     is_of_service,
+    left_tasks,
     protects_line,
     raises_own_status,
     raises_status,
@@ -57,7 +59,6 @@ _KEEPS_NOTHING = re.compile(
 )
 #: Calls that take the pieces of a generator.
 _TAKES = frozenset({"list", "tuple", "next", "anext", "join"})
-_BEGINS = frozenset({"create_task", "ensure_future"})
 _BLOCKS = frozenset({"try", "with", "if", "for", "while", "match"})
 _MAX_DEPTH = 2
 
@@ -139,15 +140,17 @@ class _Failures:
         out: set[PatternHit] = set()
         for symbol in self._requests & self.waiting - set(known) if known else self._requests:
             subject = self._subject(symbol)
+            if not self._work(subject) and left_tasks(subject.ir.body):
+                continue  # What it begins is a request of its own.
             seen = {h for s in self._nested(symbol) for h in self._seen(s)} | set(self._lost(subject))
             taken: set[int] = set()
-            handed = self._handed_on(subject)
             for edge in self._sites.callees.get(symbol, ()):
                 if edge.dst in self._requests or edge.dst not in self._numbers or self._ways.is_shared_client(edge.dst):
                     continue
                 below = self._subject(edge.dst)
                 is_work = edge.dst in self._distances and (gives_on(subject, edge.dst) or self._is_all(symbol, edge))
-                if handed and edge.dst in self._ways.waiting and any(line in handed for _, line in edge.sites):
+                handed = self._handed_on(subject) if edge.dst in self._ways.waiting else set()
+                if any(line in handed for _, line in edge.sites):
                     ended = {h for h in self._ended(below, _MAX_DEPTH) if not h.evidence.startswith("empty")}
                     out |= ended or set(self._raised(below))
                     taken |= {line for _, line in edge.sites}
@@ -266,12 +269,12 @@ class _Failures:
         made = {call_line(c) for c in subject.calls if self._makes_stream(subject, c)}
         for s in subject.statements:
             value = value_of(s) if s[0] == "assign" else None
-            if value is not None and is_call(value) and last_name(value) in _BEGINS:
+            if value is not None and is_call(value) and last_name(value) in BEGINS:
                 # A task fails where it is waited for.
                 made |= {call_line(c) for c in calls_of(value)}
                 names = {n for t in s[2] for n in names_in(t)}
                 lines |= {line_of(x) for x in subject.statements if x[0] not in _BLOCKS and names & awaited_names(x)}
-        return lines - made
+        return lines - made - {call_line(c) for c in left_tasks(subject.ir.body)}
 
     def _makes_stream(self, subject: Subject, call: Expr) -> bool:
         inside = [e for e in subject.inside(call) if e.dst in self._numbers]
@@ -296,8 +299,7 @@ class _Failures:
             is_left = any(not any(protects_line(s, line) for s in taking) for line in work)
         is_node = symbol in self._ways.nodes and not any(s in subject.ir.body for s in taking)
         if is_left or is_node:
-            line, end = subject.ir.line, subject.ir.end
-            name = subject.ir.name or "the page"
+            line, end, name = subject.ir.line, subject.ir.end, subject.ir.name or "the page"
             yield subject.hit(_REQUEST, max(line, 1), end, "raises", f"errors leave {name}", 0.9)
 
     def _is_taken_below(self, subject: Subject, line: int) -> bool:

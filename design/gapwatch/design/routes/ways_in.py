@@ -17,6 +17,7 @@ from gapwatch.design.patterns.code_walk import calls_in
 from gapwatch.design.patterns.failures import is_trial
 from gapwatch.design.patterns.node_graph import NodeGraph
 from gapwatch.design.patterns.page_modules import page_modules
+from gapwatch.design.routes.error_takers import left_tasks
 from gapwatch.design.source.evaluations import EVALUATION_FOLDERS
 from gapwatch.design.source.ir import call_line, constant_of, is_call, positional_of
 from gapwatch.design.source.program import FunctionInfo, Program, last_name
@@ -63,6 +64,7 @@ _OF_DEVELOPERS = re.compile(
 )
 #: Methods that run a compiled graph.
 _RUNS = frozenset({"invoke", "ainvoke", "stream", "astream", "astream_events", "batch", "abatch", "arun", "run"})
+_RUNS_GRAPH = re.compile(r"\.astream_events$|^langgraph\..*\.compile\.(a?invoke|a?stream)$")
 #: Edges to what a function waits for.
 WAITS = frozenset({"call", "construct", "property", "protocol", "dynamic", "cha", "decorated", "resume"})
 #: Calls that run what they are handed and hand its result or error back.
@@ -169,7 +171,7 @@ class WaysIn:
         """Functions that run a graph."""
         nodes = {symbol for graph in self._graphs for run in graph.nodes.values() for symbol in run}
         found = {one.src for one in self._unresolved if one.text.rpartition(".")[2].startswith("astream_events")}
-        found |= {one.src for one in self._externals if one.dotted.endswith(".astream_events")}
+        found |= {one.src for one in self._externals if _RUNS_GRAPH.search(one.dotted)}
         for node in nodes:
             for edge in self._sites.callers.get(node, ()):
                 info = self.functions.get(edge.src) if edge.kind == "framework" and edge.src not in nodes else None
@@ -256,6 +258,9 @@ class WaysIn:
         lines = {call_line(c) for c in calls if last_name(c) in _THREADS}
         begun = {e.dst for line in lines for e in self._sites.inside.get((symbol, line), ()) if e.kind == "callback"}
         begun = {s for s in begun if not any(e.kind in WAITS for e in self._sites.callers.get(s, ()))}
+        for call in left_tasks(self.functions[symbol].ir.body) if symbol in self.functions else ():
+            inside = self._sites.inside.get((symbol, call_line(call)), ())
+            begun |= {e.dst for e in inside if e.kind in WAITS and e.dst.endswith(f".{last_name(call)}")}
         lambdas = {s for s in begun if self.symbols[s].kind == "lambda"}
         return begun - lambdas | {e.dst for s in lambdas for e in self._sites.callees.get(s, ()) if e.kind in WAITS}
 
