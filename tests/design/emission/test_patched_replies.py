@@ -160,5 +160,78 @@ def test_a_function_stands_around_the_call_alone(source: str, after: str) -> Non
     ast.parse(made)
 
 
+_STREAMS = """\
+from anthropic import Anthropic
+
+client = Anthropic(api_key="k")
+
+
+def helped(question):
+    with client.messages.stream(model="m", max_tokens=9, messages=[question]) as stream:
+        for event in stream:
+            if event.type == "content_block_delta":
+                yield event.delta.text
+
+
+def raw(question):
+    for event in client.messages.create(model="m", max_tokens=9, messages=[question], stream=True):
+        if event.type == "content_block_delta":
+            yield event.delta.text
+
+
+def both(question):
+    first = client.messages.create(model="m", max_tokens=9, messages=[question])
+    yield from raw(first.content[0].text)
+    for event in client.messages.create(model="m", max_tokens=9, messages=[question], stream=True):
+        if event.type == "content_block_delta":
+            yield event.delta.text
+"""
+
+_ANTHROPIC = """\
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace as N
+
+WHOLE = N(role="assistant", model="m", content=[N(type="text", text="yes")], stop_reason="end_turn",
+          usage=N(input_tokens=7, output_tokens=2))
+
+def events():
+    begun = N(role="assistant", model="m", content=[], stop_reason=None, usage=N(input_tokens=7, output_tokens=1))
+    yield N(type="message_start", message=begun)
+    yield N(type="content_block_delta", delta=N(type="text_delta", text="yes"))
+    yield N(type="message_delta", delta=N(stop_reason="end_turn"), usage=N(output_tokens=2))
+    yield N(type="message_stop")
+
+class Stream:
+    current_message_snapshot = WHOLE
+    def __iter__(self): return events()
+
+class Messages:
+    def create(self, stream=False, **given): return events() if stream else WHOLE
+    @contextmanager
+    def stream(self, **given): yield Stream()
+
+sys.modules["anthropic"] = N(Anthropic=lambda api_key: N(messages=Messages()))
+from shop import service
+for name in ("helped", "both"):
+    assert set(getattr(service, name)("q")) == {"yes"}, name
+"""
+
+
+def test_tokens_of_a_stream_count_once(tmp_path: Path) -> None:
+    copy = write_tree(tmp_path / "app", {"shop/__init__.py": "", "shop/service.py": _STREAMS})
+    arguments = [str(copy), "--out", str(tmp_path / "d"), "--instrument", str(tmp_path / "p"), "--quiet", "--all"]
+    result = CliRunner().invoke(design_group, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    subprocess.run(["git", "apply", str(tmp_path / "p/instrument.patch")], cwd=copy, check=True, timeout=20)
+
+    said = {
+        span.name.rpartition(".")[2]: [span.attributes[f"gen_ai.usage.{way}_tokens"] for way in ("input", "output")]
+        for span in run_patched(_ANTHROPIC, copy).spans
+    }
+
+    assert said == {"helped": [7, 2], "raw": [7, 2], "both": [14, 4]}
+
+
 def test_a_call_of_another_name_is_not_the_models() -> None:
     assert reply_call(ast.parse("x = read(open(1))").body[0], 1, "create") is None

@@ -32,6 +32,8 @@ from gapwatch.design.emission.sent_chunks import gives_async, sent_on
 _KINDS = {"llm": "LLM", "embedding": "EMBEDDING", "retrieval": "RETRIEVER", "rerank": "RERANKER", "tool": "TOOL"}
 _KINDS |= {"agent": "AGENT", "guardrail": "GUARDRAIL", "parse": "PARSER"}
 _HELD, _PIECES, _REST = "span_recording.held", "span_recording.pieces", "span_recording.rest"
+#: Tokens by the chunks of streams.
+_STREAMED = "span_recording.streamed"
 _tracer = trace.get_tracer("span_recording")
 
 
@@ -220,9 +222,12 @@ def _add_piece(notes: Any, chunk: Any) -> None:
         found = {**reply_notes(held(chunk, "message")), **reply_notes(whole), **reply_notes(chunk)}
         if isinstance(reason := held(delta, "stop_reason"), str):
             found["gen_ai.response.finish_reasons"] = [reason]
+        streamed = notes.setdefault(_STREAMED, {})
         for key, value in found.items():
-            # Some providers give the tokens so far with each chunk, others with the last one.
-            notes[key] = max(value, notes.get(key, 0)) if key in TOKENS else value
+            if key in TOKENS:  # Some providers give those so far with each chunk, others with the last one.
+                streamed[key] = max(value, streamed.get(key, 0))
+            else:
+                notes[key] = value
         choices = held(chunk, "choices")
         delta = held(choices[0], "delta") if choices else chunk if delta is None else delta
         text = said_text(delta) or held(delta, "text")
@@ -307,8 +312,14 @@ class _Open:
     def _note_end(self, result: Any, error: BaseException | None) -> None:
         span, notes = self.span, self.notes
         is_left = error is not None and not isinstance(error, Exception)
+        streamed = notes.pop(_STREAMED, {})
         for later in notes.pop(_HELD, ()):
-            take(notes, whole_reply(later))
+            whole = whole_reply(later)
+            take(notes, whole)
+            told_by_whole = reply_notes(whole)  # The helper of a stream counts its chunks itself.
+            streamed = {key: tokens for key, tokens in streamed.items() if key not in told_by_whole}
+        for key, tokens in streamed.items():
+            notes[key] = notes.get(key, 0) + tokens
         self._end_agent(result, error)
         if notes.pop("is_tool", 0) and is_failed(error):
             notes["tool_errors"] = notes["tool_errors"] or 1
