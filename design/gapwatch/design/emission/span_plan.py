@@ -261,6 +261,8 @@ class _Planner:
     def _arms(self) -> str:
         routes = [r for r in self.component.routes if r.symbol == self.point.symbol]
         for route in routes:
+            if route.kind == "option":
+                return "a library tries the ways itself, inside of one call"
             arms, tiers = route.answers, arm_tiers(route, self.component)
             if len({arm.line for arm in arms}) != len(arms) or len(tiers) != len(arms):
                 continue
