@@ -115,6 +115,7 @@ SILENT: dict[str, tuple[str, str]] = {
     "one try by a setting": ("has_retry_loop", "from pydantic import BaseModel, Field\nclass S(BaseModel):\n    most_tries: int = Field(default=1, ge=1)\ndef f(settings: S):\n    for attempt in range(settings.most_tries):\n        try:\n            return g()\n        except OSError:\n            continue\n"),
     "polling": ("has_retry_loop", "def f(j):\n    while True:\n        if j.status() == 'done':\n            return j\n        sleep(1)\n"),
     "agent steps": ("has_retry_loop", "def f(max_steps):\n    for step in range(max_steps):\n        try:\n            r = act(step)\n        except OSError:\n            continue\n        if r.done:\n            return r\n"),
+    "parts of what was tried": ("has_retry_loop", "from tenacity import Retrying\ndef f():\n    message = Retrying()(g)\n    for part in message.blocks():\n        try:\n            keep(part)\n        except OSError as e:\n            raise RuntimeError() from e\n"),
     "items": ("has_retry_loop", "def f(xs):\n    for x in xs:\n        try:\n            return g(x)\n        except OSError:\n            pass\n"),
     "dispatch": ("has_cascade", "def f(kind, x):\n    if kind == 'a':\n        return load_a(x)\n    return load_b(x)\n"),
     "dictionary default": ("has_cascade", "def f(d): return d.get('a') or d.get('b')\n"),

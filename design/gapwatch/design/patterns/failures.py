@@ -213,10 +213,9 @@ def _retry_loop(subject: Subject, s: Stmt) -> str | None:
         if not is_call(iterable):
             return None
         name = last_name(iterable)
-        if "Retrying" in name or any(
-            subject.sites.catalog.capability(d) == "retry"
-            for d in subject.sites.names_outside(subject.symbol, iterable)
-        ):
+        # What a library of retries hands back is no loop over attempts: `for block in message.blocks()`.
+        outside = [d for d in subject.sites.names_outside(subject.symbol, iterable) if d.count(".") < 2]
+        if "Retrying" in name or any(subject.sites.catalog.capability(d) == "retry" for d in outside):
             return f"for {target} in {text_of(iterable)}"
         if name not in ("range", "count") or (name == "range" and is_one_try(subject, s)):
             return None
