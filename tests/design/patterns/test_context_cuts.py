@@ -46,6 +46,16 @@ CUTS: dict[str, tuple[str, int]] = {
         "                findings = findings[:4000]\n                continue\n            raise\n",
         7,
     ),
+    "chunks that are chosen": (
+        "def select_chunks(chunks, budget):\n    out, used = [], 0\n    for c in chunks:\n"
+        "        if used + num_tokens(c) > budget:\n            skipped = True\n            continue\n        out.append(c)\n",
+        6,
+    ),
+    "a budget that a range counts": (
+        "def f(docs, budget):\n    used = 0\n    for i in range(0, len(docs), 1):\n        used_tokens += len(docs[i])\n"
+        "        if used_tokens > budget:\n            break\n",
+        6,
+    ),
     "the beginning, and a word of it": (
         "def f(rows):\n    text = rows.to_csv()\n    if len(text) > 1000:\n        text = text[:1000] + '\\n(Results truncated)'\n"
         "    return f'{text} IMPORTANT'\n",
@@ -58,6 +68,18 @@ CUTS: dict[str, tuple[str, int]] = {
     ),
 }
 NONE: dict[str, str] = {
+    "what does not fit is a piece of its own": "def f(texts, max_tokens):\n    for t in texts:\n"
+    "        if token_len(t) > max_tokens:\n            flush_buffer()\n            _add_chunk(t)\n            continue\n"
+    "        buffer.append(t)\n",
+    "what does not fit is given alone": "def f(texts, max_tokens):\n    for t in texts:\n"
+    "        if num_tokens(t) > max_tokens:\n            yield [t]\n            continue\n        kept.append(t)\n",
+    "the end of the loop": "def f(ids, total_tokens, size, step):\n    for start in range(0, total_tokens, step):\n"
+    "        end = min(start + size, total_tokens)\n        embed(ids[start:end])\n        if end >= total_tokens:\n"
+    "            break\n",
+    "the end of the loop, after what goes on": "def f(ids, step):\n    for start in range(0, len(tokens), step):\n"
+    "        if start + step < len(tokens):\n            embed(tokens, start)\n        else:\n            break\n",
+    "a function that splits": "def split_by_tokens(docs, max_tokens):\n    for d in docs:\n"
+    "        if num_tokens(d) > max_tokens:\n            break\n",
     "pieces of a splitter": "def f(words, chunk_size):\n    out, now = [], []\n    for w in words:\n"
     "        if num_tokens(now) > chunk_size:\n            out.append(now)\n            now = now[-2:]\n",
     "batches": "def f(texts, max_tokens_per_batch):\n    for t in texts:\n"

@@ -10,6 +10,7 @@ from gapwatch.design.patterns.code_walk import (
     calls_in,
     constants_in,
     names_in,
+    own_expressions,
     target_names,
     text_of,
     walk,
@@ -24,6 +25,7 @@ from gapwatch.design.source.ir import (
     callee_of,
     is_call,
     is_member,
+    iterable_of,
     line_of,
     operands_of,
     operators_of,
@@ -42,8 +44,11 @@ _TOKENS = re.compile(
 _PIECES = re.compile(
     r"chunk_?(size|overlap)|overlap|batch|per_(minute|request|call)|splitter|stride|rate_?limit|tpm", re.I
 )
-#: Modules, classes and functions that split documents for an index: nothing of a document is left out.
-_SPLITS = re.compile(r"chunk(er|ing|s)?(\.|$)|split(ter|ting)?(\.|$)|Chunker|Splitter", re.I)
+#: Functions that split documents for an index, and modules and classes of such: nothing of a document is left out.
+_SPLITS = re.compile(r"^_*(re_?)?(chunk|split)(_|$)|chunk(er|ing)|split(ter|ting)", re.I)
+_HOLDS_SPLITS = re.compile(r"chunk(er|ing|ers)?$|split(ter|ting|ters)?$", re.I)
+#: Functions that keep what they are given: an item above the limit that becomes a piece of its own is not left out.
+_KEEPS = re.compile(r"^_*(append|extend|add|insert|put|push|emit|write|save|store|flush)(left|_|$)", re.I)
 #: What a model writes, and tokens of accounts: nothing is cut that it is sent.
 _OTHERS = re.compile(
     r"(auth|access|refresh|bearer|api|csrf|id|secret|user)_?tokens?|output_tokens|completion_tokens|cost", re.I
@@ -65,28 +70,34 @@ _PATTERN = "cuts_context"
 
 def find_context_cuts(subject: Subject) -> Iterator[PatternHit]:
     """Yield the lines at which a function leaves something out of what a model is sent, because it does not fit."""
-    if subject.ir.kind == "module" or _SPLITS.search(".".join(subject.symbol.split(".")[-3:])):
+    *around, name = subject.symbol.split(".")
+    if subject.ir.kind == "module" or _SPLITS.search(name) or any(map(_HOLDS_SPLITS.search, around[-2:])):
         return
     seen: set[int] = set()
-    for block, is_looped in _blocks(subject.ir.body, False):
+    for block, loop in _blocks(subject.ir.body, None):
         for s in block:
-            for line, kind, test in _cuts(s, is_looped):
+            for line, kind, test in _cuts(s, loop):
                 if line not in seen:
                     seen.add(line)
                     evidence = f"{kind} where {' '.join(text_of(test).split())}"[:160]
                     yield subject.hit(_PATTERN, line, line, "budget", evidence, 0.8)
 
 
-def _blocks(body: Body, is_looped: bool) -> Iterator[tuple[Body, bool]]:
-    """Yield a block and those inside it, each with whether it lies in a loop over things."""
-    yield body, is_looped
+def _blocks(body: Body, loop: Expr | None) -> Iterator[tuple[Body, Expr | None]]:
+    """Yield a block and those inside it, each with what the loop over things goes through in which it lies."""
+    yield body, loop
     for s in body:
         for inner in inner_bodies(s):
-            yield from _blocks(inner, is_looped or s[0] == "for")
+            yield from _blocks(inner, iterable_of(s) if s[0] == "for" else loop)
 
 
-def _cuts(s: Stmt, is_looped: bool) -> Iterator[tuple[int, str, Expr]]:
-    """Yield (line, what is done, condition) of each cut of a statement."""
+def _cuts(s: Stmt, loop: Expr | None) -> Iterator[tuple[int, str, Expr]]:
+    """Yield (line, what is done, condition) of each cut of a statement.
+
+    Args:
+        s: The statement.
+        loop: What the loop around it goes through; None without one.
+    """
     if s[0] == "while" and _is_over(test_of(s)) and (what := _left_out(body_of(s), is_whole=True)):
         yield line_of(body_of(s)[0]), what[1], test_of(s)
     if s[0] != "if":
@@ -95,7 +106,7 @@ def _cuts(s: Stmt, is_looped: bool) -> Iterator[tuple[int, str, Expr]]:
         if _is_over(test) or any(is_call(e) and _EXCEEDED.search(last_name(e)) for e in walk(test)):
             if found := _left_out(block, is_whole=False):
                 yield (*found, test)
-            elif is_looped and _is_over(test) and block and block[-1][0] in ("break", "continue") and not _puts(block):
+            elif loop is not None and _is_over(test) and _leaves_out(block) and not _is_end(test, loop):
                 yield line_of(block[-1]), "leaves out the rest", test
         elif (line := _sliced_to(test, block)) is not None:
             yield line, "keeps the first ones", test
@@ -103,7 +114,7 @@ def _cuts(s: Stmt, is_looped: bool) -> Iterator[tuple[int, str, Expr]]:
             yield line, "keeps the beginning and says so", test
     fits = branches_of(s)[0][0]
     rest = s[3]
-    if is_looped and rest and _is_under(fits) and rest[-1][0] in ("break", "continue") and not _puts(rest):
+    if loop is not None and _is_under(fits) and _leaves_out(rest) and not _is_end(fits, loop):
         yield line_of(rest[-1]), "leaves out the rest", fits
 
 
@@ -147,9 +158,22 @@ def _is_cut(call: Expr) -> bool:
     return bool(_CUTS.search(last_name(call))) and not is_of_files
 
 
-def _puts(block: Body) -> bool:
-    """Return whether a block keeps elsewhere what does not fit, as a splitter does."""
-    return any(last_name(c) in ("append", "extend", "add", "insert", "put") for c in calls_in(block))
+def _leaves_out(block: Body) -> bool:
+    """Return whether a block goes on or ends its loop, and keeps nothing elsewhere of what does not fit."""
+    if (
+        not block
+        or block[-1][0] not in ("break", "continue")
+        or any(_KEEPS.search(last_name(c)) for c in calls_in(block))
+    ):
+        return False
+    inside = (e for s in statements(block) for own in own_expressions(s) for e in walk(own))
+    return not any(e[0] in ("y", "Y") for e in inside)
+
+
+def _is_end(test: Expr, loop: Expr) -> bool:
+    """Return whether a condition asks for the end of what a loop goes through: `range(0, total, step)`, up to total."""
+    bounds = {text_of(a) for a in arguments_of(loop)} if is_call(loop) and last_name(loop) == "range" else set()
+    return any(text_of(o) in bounds for e in walk(test) if e[0] == "q" for o in operands_of(e))
 
 
 def _told_cut(test: Expr, block: Body) -> int | None:
