@@ -144,6 +144,11 @@ _MESSAGE = re.compile(
 _OBSERVED = re.compile(r"\W*(observations?|tool (results?|outputs?))\b\W", re.I)
 
 
+#: Beginning of a query of a graph database, and of the columns that one gives.
+_QUERY = re.compile(
+    r"\s*(((OPTIONAL )?MATCH|MERGE)\s+(\w+\s*=\s*)?\(|UNWIND\s+[\w.$]+\s+AS\b|CALL\s+[\w.]+\("
+    r"|CREATE (FULLTEXT|VECTOR|INDEX|CONSTRAINT)\b|(RETURN\s+)?[\w.]+(\(\w*\))?(\.\w+)? AS \w+,)"
+)
 #: Signs of Chinese and Japanese, which write no spaces; two make a word.
 _IDEOGRAM = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 #: What a template fills in, and its commands.
@@ -156,6 +161,7 @@ def is_prompt(text: str) -> bool:
         len(text) >= _MIN_PROMPT
         and len(_VARYING.sub(" ", text).split()) + len(_IDEOGRAM.findall(text)) // 2 >= 5
         and not text.lstrip().lower().startswith(("http", "select ", "insert ", "create table", "<html", "<!doctype"))
+        and not _QUERY.match(text)
         and not _MESSAGE.match(text)
         and not _OBSERVED.match(text)
     )
