@@ -53,7 +53,7 @@ from gapwatch.design.source.program import last_name, statements
 #: there were. A kind that was wrong or useless in most readings comes in by name alone.
 READINGS_OF_KINDS: Mapping[str, tuple[int, int]] = {
     "error_rate": (9, 28),
-    "fallback_rate": (9, 30),
+    "fallback_rate": (9, 32),
     "output_parses": (9, 26),
     "stream_completed": (8, 19),
     "first_chunk_seconds": (5, 11),
